@@ -1,0 +1,1 @@
+"""The configuration: schema, strict reading of YAML, the printed default file."""

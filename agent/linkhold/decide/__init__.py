@@ -1,0 +1,1 @@
+"""Pure decisions: no clock, no socket, no logger, no randomness."""

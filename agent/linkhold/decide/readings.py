@@ -1,0 +1,112 @@
+"""What sensors, legs and stores report to the pure core: frozen values, nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from linkhold.model import HostNetwork, Notice, Power
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkReading:
+    """The watched part of the network as it is now.
+
+    ``resynced`` names why everything was read again (the kernel dropped messages), else empty.
+    """
+
+    network: HostNetwork
+    resynced: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PowerReading:
+    """What all power sensors together say now."""
+
+    power: Power
+
+
+@dataclass(frozen=True, slots=True)
+class NoticesReading:
+    """Every notice that stands now; one that is missing was withdrawn."""
+
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LegReading:
+    """Health of one MQTT leg: ``leg`` is ``a`` or ``b``, ``status`` a word as in the state."""
+
+    leg: str
+    status: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxReading:
+    """Health of the outbox.
+
+    ``status`` is ``ok``, ``volatile`` (kept in memory only: disk full, read-only), ``stalled``
+    (the disk does not answer) or ``starting``.
+    """
+
+    status: str
+    reason: str = ""
+    pending: int = 0
+    parked: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OverflowReading:
+    """Events were dropped because a bound was reached; ``first`` and ``last`` are their ids."""
+
+    count: int
+    first: str
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedReading:
+    """The fleet's broker refused one event for good reason of its own; it is kept."""
+
+    event_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayReading:
+    """Events were sent again because the fleet asked."""
+
+    request: str
+    count: int
+    missing: int
+    first: str = ""
+    last: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReading:
+    """Something about the agent itself; becomes an event ``agent.<what>`` with this data."""
+
+    what: str
+    data: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """No news, only time: a timer that a decision asked for has run out."""
+
+
+Reading = (
+    NetworkReading
+    | PowerReading
+    | NoticesReading
+    | LegReading
+    | OutboxReading
+    | OverflowReading
+    | ParkedReading
+    | ReplayReading
+    | AgentReading
+    | Tick
+)

@@ -1,0 +1,1 @@
+"""The two MQTT legs: the node's own broker, and the fleet's."""

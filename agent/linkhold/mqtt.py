@@ -1,0 +1,375 @@
+"""One MQTT v5 connection, from CONNECT to its end: the only place that imports paho.
+
+paho's own threads, reconnects and resends are not used: its reconnect has no jitter, its
+callbacks run under its locks (a publish inside one can deadlock, paho #226), and an exception
+in a callback ends its loop thread. Here one owner thread calls :meth:`Connection.service` and
+gets back what happened as plain values, after paho has let go of every lock. A lost connection
+is thrown away and a new object made, so that nothing is sent again behind the owner's back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import ssl
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import paho.mqtt.client as paho  # noqa: TID251
+from paho.mqtt.enums import CallbackAPIVersion  # noqa: TID251
+from paho.mqtt.packettypes import PacketTypes  # noqa: TID251
+from paho.mqtt.properties import Properties  # noqa: TID251
+
+from linkhold.model import BrokerError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONNECT_TIMEOUT_S = 5.0
+CONNACK_TIMEOUT_S = 10.0
+MAX_KEEPALIVE_S = 30
+"""Above this a dead peer is noticed too late: it takes about twice the keepalive."""
+MAX_UNWRITTEN = 64
+"""Packets that may wait for a full socket before :meth:`Connection.publish` refuses more."""
+
+CODE_NO_SUBSCRIBER = 0x10
+"""PUBACK: accepted, and nobody is subscribed (MQTT v5, 3.4.2.1)."""
+CODE_FAILURE = 0x80
+"""Reason codes from here on are refusals (MQTT v5, 2.4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The broker accepted the connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The connection ended, or was refused; the object cannot be used any more."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The broker answered a QoS 1 publication; ``code`` is the v5 reason code."""
+
+    mid: int
+    code: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """The broker answered a subscription; codes from 0x80 on are refusals."""
+
+    codes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message of a subscribed topic. ``expiry_s`` is None when it carries no expiry."""
+
+    topic: str
+    payload: bytes
+    retained: bool
+    expiry_s: int | None
+    response_topic: str | None
+    correlation: bytes | None
+
+
+Notice = Connected | Lost | Acknowledged | Subscribed | Received
+
+
+@dataclass(frozen=True, slots=True)
+class Will:
+    """What the broker publishes when this connection dies, ``delay_s`` after it did."""
+
+    topic: str
+    payload: bytes
+    delay_s: int
+    retain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """How to check the broker and how to identify ourselves; paths of PEM files."""
+
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+
+
+def _properties(packet: int, **values: Any) -> Properties:
+    properties = Properties(packet)  # type: ignore[no-untyped-call]
+    for name, value in values.items():
+        setattr(properties, name, value)
+    return properties
+
+
+class Connection:
+    """A single connection to a broker. All methods belong to one owner thread.
+
+    ``clean`` connections leave no session behind; ``session_expiry_s`` keeps one instead.
+    ``user_timeout_ms`` bounds how long sent data may stay unacknowledged (TCP_USER_TIMEOUT),
+    which finds a dead peer in seconds where the keepalive needs twice its interval.
+    """
+
+    def __init__(
+        self,
+        client_id: str,
+        *,
+        keepalive_s: int = 10,
+        will: Will | None = None,
+        username: str | None = None,
+        password: str | None = None,
+        tls: Tls | None = None,
+        session_expiry_s: int = 0,
+        user_timeout_ms: int = 0,
+        unix: bool = False,
+    ) -> None:
+        self._notices: deque[Notice] = deque()
+        self._keepalive_s = min(keepalive_s, MAX_KEEPALIVE_S)
+        self._session_expiry_s = session_expiry_s
+        self._user_timeout_ms = user_timeout_ms
+        self._ended = False
+        self._client = paho.Client(
+            CallbackAPIVersion.VERSION2,
+            client_id=client_id,
+            protocol=paho.MQTTv5,
+            transport="unix" if unix else "tcp",
+            reconnect_on_failure=False,
+        )
+        self._client.connect_timeout = CONNECT_TIMEOUT_S
+        self._client.max_inflight_messages_set(0)  # the owner bounds what is in flight
+        if username is not None:
+            self._client.username_pw_set(username, password)
+        if tls is not None:
+            self._client.tls_set_context(_tls_context(tls))
+        if will is not None:
+            self._client.will_set(
+                will.topic,
+                will.payload,
+                qos=1,
+                retain=will.retain,
+                properties=_properties(PacketTypes.WILLMESSAGE, WillDelayInterval=will.delay_s),
+            )
+        _attach(self._client, self._notices)
+
+    def open_unix(self, path: Path) -> None:
+        """Connect to a Unix socket and send CONNECT; raises :class:`BrokerError`."""
+        self._open(str(path), 1)
+
+    def open_tcp(self, host: str, port: int) -> None:
+        """Connect to a host (blocking for at most 5 s and the name lookup) and send CONNECT.
+
+        Raises :class:`BrokerError` with the reason as a person would say it.
+        """
+        self._open(host, port)
+
+    def _open(self, host: str, port: int) -> None:
+        expiry = _properties(
+            PacketTypes.CONNECT,
+            SessionExpiryInterval=self._session_expiry_s,
+            MaximumPacketSize=1 << 21,
+        )
+        try:
+            result = self._client.connect(
+                host,
+                port,
+                keepalive=self._keepalive_s,
+                clean_start=self._session_expiry_s == 0,
+                properties=expiry,
+            )
+        except (OSError, ValueError) as error:
+            self._end()
+            raise BrokerError(_reason(error)) from error
+        if result != paho.MQTT_ERR_SUCCESS:
+            self._end()
+            raise BrokerError(paho.error_string(result))
+        self._bound_silence()
+
+    def _bound_silence(self) -> None:
+        sock = self._client.socket()
+        if self._user_timeout_ms and isinstance(sock, socket.socket):
+            with contextlib.suppress(OSError):  # a Unix socket has no such option
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, self._user_timeout_ms)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the connection is over; make a new object then."""
+        return self._ended
+
+    def fileno(self) -> int:
+        """Return the socket's descriptor, -1 once the connection ended."""
+        sock = self._client.socket()
+        return -1 if sock is None else int(sock.fileno())
+
+    @property
+    def wants_write(self) -> bool:
+        """Whether bytes wait for the socket: the broker reads too slowly, or not at all."""
+        return bool(self._client.want_write())
+
+    def publish(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        qos: int = 0,
+        retain: bool = False,
+        content_type: str | None = None,
+        user: tuple[tuple[str, str], ...] = (),
+    ) -> int:
+        """Send a message and return its mid, by which :class:`Acknowledged` names it.
+
+        Raises :class:`BrokerError` when the connection is over or :data:`MAX_UNWRITTEN` packets
+        already wait for the socket: nothing is queued without bound.
+        """
+        if self._ended or len(self._client._out_packet) >= MAX_UNWRITTEN:  # noqa: SLF001
+            raise BrokerError("the broker does not take what is sent")
+        properties = None
+        if content_type or user:
+            properties = _properties(PacketTypes.PUBLISH)
+            if content_type:
+                properties.ContentType = content_type
+            for pair in user:
+                properties.UserProperty = pair
+        info = self._client.publish(topic, payload, qos, retain, properties)
+        if info.rc != paho.MQTT_ERR_SUCCESS:
+            raise BrokerError(paho.error_string(info.rc))
+        return int(info.mid)
+
+    def subscribe(self, *topics: str, qos: int = 1) -> None:
+        """Ask for topics; the answer comes as :class:`Subscribed`."""
+        self._client.subscribe([(topic, qos) for topic in topics])
+
+    def service(self, timeout_s: float = 0.0, wake_fd: int | None = None) -> list[Notice]:
+        """Wait at most ``timeout_s``, do all reading, writing and keepalive, return what happened.
+
+        A byte on ``wake_fd`` ends the wait early (the caller drains it).
+        """
+        if not self._ended:
+            self._wait(timeout_s, wake_fd)
+            self.tick()
+        return self.take()
+
+    def _wait(self, timeout_s: float, wake_fd: int | None) -> None:
+        fd = self.fileno()
+        if fd < 0:
+            return
+        reads = [fd] if wake_fd is None else [fd, wake_fd]
+        pending = getattr(self._client.socket(), "pending", lambda: 0)()
+        writes = [fd] if self.wants_write else []
+        readable, writable, _ = select.select(reads, writes, [], 0 if pending else timeout_s)
+        if writable:
+            self._client.loop_write()
+        if pending or fd in readable:
+            self.read()
+
+    def read(self) -> None:
+        """Read what the socket has; for owners with an event loop of their own."""
+        while True:
+            self._client.loop_read()
+            sock = self._client.socket()
+            if sock is None or not getattr(sock, "pending", lambda: 0)():
+                return
+
+    def tick(self) -> None:
+        """Write what waits and keep the connection alive; call it at least once a second."""
+        if self.wants_write:
+            self._client.loop_write()
+        self._client.loop_misc()
+
+    def take(self) -> list[Notice]:
+        """Return what happened since the last call, oldest first."""
+        notices: list[Notice] = []
+        while self._notices:
+            notice = self._notices.popleft()
+            if isinstance(notice, Lost):
+                if self._ended:
+                    continue  # paho reports some ends twice (#870)
+                self._end()
+            notices.append(notice)
+        return notices
+
+    def close(self) -> None:
+        """Send DISCONNECT, which forgets the will, and end. Never blocks."""
+        if not self._ended:
+            with contextlib.suppress(OSError, ValueError):
+                self._client.disconnect()
+            self._end()
+
+    def abandon(self) -> None:
+        """Close our descriptor without a word to the broker: for a forked child, and tests."""
+        self._end()
+
+    def _end(self) -> None:
+        self._ended = True
+        sock = self._client.socket()
+        if sock is not None:
+            with contextlib.suppress(OSError):
+                sock.close()
+
+
+def _attach(client: paho.Client, notices: deque[Notice]) -> None:
+    """Turn callbacks into values. They hold no reference to the connection: no cycle, no leak."""
+
+    def connected(_c: Any, _u: Any, _flags: Any, code: Any, _p: Any) -> None:
+        notices.append(Lost(f"refused: {code}") if code.is_failure else Connected())
+
+    def disconnected(_c: Any, _u: Any, _flags: Any, code: Any, _p: Any) -> None:
+        notices.append(Lost(str(code)))
+
+    def published(_c: Any, _u: Any, mid: int, code: Any, _p: Any) -> None:
+        notices.append(Acknowledged(mid, int(code.value), str(code)))
+
+    def subscribed(_c: Any, _u: Any, _mid: int, codes: Any, _p: Any) -> None:
+        notices.append(Subscribed(tuple(int(code.value) for code in codes)))
+
+    def received(_c: Any, _u: Any, message: Any) -> None:
+        notices.append(_received(message))
+
+    client.on_connect = connected
+    client.on_disconnect = disconnected
+    client.on_publish = published
+    client.on_subscribe = subscribed
+    client.on_message = received
+
+
+def _received(message: Any) -> Received:
+    properties = message.properties
+    try:
+        topic = message.topic
+    except UnicodeDecodeError:
+        topic = ""
+    return Received(
+        topic=topic,
+        payload=bytes(message.payload),
+        retained=bool(message.retain),
+        expiry_s=getattr(properties, "MessageExpiryInterval", None),
+        response_topic=getattr(properties, "ResponseTopic", None),
+        correlation=getattr(properties, "CorrelationData", None),
+    )
+
+
+def _tls_context(tls: Tls) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=str(tls.ca) if tls.ca else None)
+        if tls.cert is not None:
+            context.load_cert_chain(str(tls.cert), str(tls.key) if tls.key else None)
+    except (OSError, ssl.SSLError) as error:
+        files = ", ".join(str(path) for path in (tls.ca, tls.cert, tls.key) if path)
+        raise BrokerError(f"TLS files {files}: {_reason(error)}") from error
+    return context
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate refused: {error.verify_message}"
+    if isinstance(error, TimeoutError):
+        return "no answer"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__

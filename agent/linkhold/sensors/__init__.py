@@ -1,0 +1,1 @@
+"""One file per source of outside facts; none of them decides anything."""

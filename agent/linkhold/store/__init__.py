@@ -1,0 +1,1 @@
+"""What the agent keeps on disk: the state file and the outbox."""

@@ -1,0 +1,70 @@
+"""What goes over the wire: topic names, the catalogue of events, documents and their parsers.
+
+Shared by agent, client and relay; imports nothing but :mod:`linkhold.model`.
+"""
+
+from linkhold.wire.catalogue import CATALOGUE, COMMON, EventType
+from linkhold.wire.documents import (
+    CONTENT_TYPE,
+    SCHEMA,
+    STATE_TYPE,
+    EventView,
+    StateView,
+    advice_document,
+    birth_document,
+    check_event,
+    dumps,
+    event_document,
+    event_id,
+    from_rfc3339,
+    load_json,
+    parse_event,
+    parse_state,
+    rfc3339,
+    source_of,
+    wrap_state,
+)
+from linkhold.wire.topics import (
+    ROOT,
+    birth_topic,
+    command_topic,
+    event_topic,
+    is_topic_safe,
+    node_prefix,
+    state_topic,
+    status_topic,
+    topic_safe,
+)
+
+__all__ = [
+    "CATALOGUE",
+    "COMMON",
+    "CONTENT_TYPE",
+    "ROOT",
+    "SCHEMA",
+    "STATE_TYPE",
+    "EventType",
+    "EventView",
+    "StateView",
+    "advice_document",
+    "birth_document",
+    "birth_topic",
+    "check_event",
+    "command_topic",
+    "dumps",
+    "event_document",
+    "event_id",
+    "event_topic",
+    "from_rfc3339",
+    "is_topic_safe",
+    "load_json",
+    "node_prefix",
+    "parse_event",
+    "parse_state",
+    "rfc3339",
+    "source_of",
+    "state_topic",
+    "status_topic",
+    "topic_safe",
+    "wrap_state",
+]
