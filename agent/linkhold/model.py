@@ -367,3 +367,90 @@ class AgentHealth:
     parked: int = 0
     unavailable: Mapping[str, str] = field(default_factory=dict)
     counters: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BondMember:
+    """One member of a bond. ``good`` is what the bond can use now: up, carrier and MII up."""
+
+    name: str
+    good: bool
+    carrier: bool
+    mii: str
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class BondView:
+    """A bond and its members as people think of it.
+
+    ``redundant`` means that losing the active member now would cost no more than a failover:
+    the kernel monitors the members and at least two of them are good.
+    """
+
+    name: str
+    index: int
+    mode: str
+    carrier: bool
+    active: str | None
+    members: tuple[BondMember, ...]
+    monitored: bool
+    redundant: bool
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """Names of the members that cannot carry now."""
+        return tuple(member.name for member in self.members if not member.good)
+
+
+@dataclass(frozen=True, slots=True)
+class WayOut:
+    """One way from the node to the rest of the world, and whether it carries.
+
+    ``index`` is the interface; ``obstacle`` says in words why it does not carry, else empty.
+    """
+
+    name: str
+    family: str
+    index: int
+    link: str
+    via: str
+    obstacle: str = ""
+
+    @property
+    def carries(self) -> bool:
+        """Whether packets can leave this way, as far as is known."""
+        return not self.obstacle
+
+
+@dataclass(frozen=True, slots=True)
+class LinkHistory:
+    """What is remembered of a link beyond its present state.
+
+    ``downs`` are the latest losses (CLOCK_MONOTONIC, ns), oldest first, as many as matter.
+    """
+
+    since: Moment
+    seen_up: bool = False
+    flapping: bool = False
+    downs: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """Everything that the state document shows. ``host`` is None before the first look."""
+
+    epoch: int = 0
+    host: HostNetwork | None = None
+    histories: Mapping[int, LinkHistory] = field(default_factory=dict)
+    bonds: tuple[BondView, ...] = ()
+    ways: tuple[WayOut, ...] = ()
+    network: Network = Network.UNKNOWN
+    network_since: Moment = Moment(0, 0.0)
+    cause: tuple[str, ...] = ()
+    power: Power = Power()
+    power_since: Moment = Moment(0, 0.0)
+    notices: tuple[Notice, ...] = ()
+    alerts: tuple[Alert, ...] = ()
+    advice: Advice = Advice()
+    agent: AgentHealth = AgentHealth()

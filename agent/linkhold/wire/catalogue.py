@@ -80,7 +80,7 @@ CATALOGUE: Mapping[str, EventType] = {
         ("uploads", "training", "holds", "checkpoint", "stop", "cause"),
     ),
     "alert.opened": EventType(
-        "a person should know", ("fingerprint", "alert", "severity", "text", "since")
+        "a person should know", ("fingerprint", "alert", "severity", "text", "since_s")
     ),
     "alert.closed": EventType("an alert ended", ("fingerprint", "alert", "text", "lasted_s")),
     "agent.started": EventType(

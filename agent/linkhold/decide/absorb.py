@@ -1,0 +1,160 @@
+"""Taking a reading in: what it changes in the memory, before anything is derived from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from linkhold.decide import bonds, links
+from linkhold.decide.happening import Happening
+from linkhold.decide.readings import (
+    AgentReading,
+    LegReading,
+    NetworkReading,
+    NoticesReading,
+    OutboxReading,
+    OverflowReading,
+    ParkedReading,
+    PowerReading,
+    Reading,
+    ReplayReading,
+)
+from linkhold.model import Moment, PowerState, Severity
+
+if TYPE_CHECKING:
+    from linkhold.decide.memory import Context, Memory
+
+
+def absorb(
+    context: Context, memory: Memory, reading: Reading, now: Moment
+) -> tuple[Memory, list[Happening]]:
+    """Return the memory with ``reading`` in it, and what that reading says happened."""
+    if isinstance(reading, NetworkReading):
+        return _see_network(context, memory, reading, now)
+    if isinstance(reading, PowerReading):
+        return _see_power(memory, reading, now)
+    if isinstance(reading, NoticesReading):
+        return _see_notices(memory, reading)
+    return _see_agent(memory, reading)
+
+
+def _see_network(
+    context: Context, memory: Memory, reading: NetworkReading, now: Moment
+) -> tuple[Memory, list[Happening]]:
+    state, host = memory.state, reading.network
+    views = bonds.views(host)
+    if state.host is None:
+        found, mark = links.first_sight(host) + bonds.first_sight(views), ""
+    else:
+        found = links.compare(state.host, host, state.histories, now)
+        found += bonds.compare(state.bonds, views)
+        mark = "while_absent" if memory.restored else "resynced" if reading.resynced else ""
+    if mark:
+        found = [replace(h, data={**h.data, mark: True}) for h in found]
+    if reading.resynced:
+        data = {"reason": reading.resynced, "changes": len(found)}
+        found.insert(0, Happening("agent.resynced", "network", data, Severity.WARNING))
+    histories = links.remember(
+        state.host, host, state.histories, now, context.settings.policy.flap_downs
+    )
+    after = replace(state, host=host, bonds=views, histories=histories)
+    return replace(memory, state=after, restored=False), found
+
+
+def _see_power(
+    memory: Memory, reading: PowerReading, now: Moment
+) -> tuple[Memory, list[Happening]]:
+    before, power = memory.state.power, reading.power
+    memory = replace(memory, power_seen=now, state=replace(memory.state, power=power))
+    if power.state is before.state:
+        return memory, []
+    memory = replace(memory, state=replace(memory.state, power_since=now))
+    severity = (
+        Severity.CRITICAL if power.state in {PowerState.BATTERY, PowerState.LOW} else Severity.INFO
+    )
+    data = {
+        "previous": before.state.value,
+        "power": power.state.value,
+        "runtime_s": power.runtime_s,
+        "source": power.source,
+    }
+    return memory, [Happening("power.changed", "power", data, severity)]
+
+
+def _see_notices(memory: Memory, reading: NoticesReading) -> tuple[Memory, list[Happening]]:
+    before, after = set(memory.state.notices), set(reading.notices)
+    news = [
+        Happening(
+            "notice.seen",
+            notice.kind,
+            {
+                "kind": notice.kind,
+                "action": notice.action,
+                "source": notice.source,
+                "deadline": notice.deadline.wall_s if notice.deadline else None,
+            },
+            Severity.WARNING,
+        )
+        for notice in reading.notices
+        if notice not in before
+    ]
+    news += [
+        Happening(
+            "notice.withdrawn",
+            notice.kind,
+            {"kind": notice.kind, "action": notice.action, "source": notice.source},
+        )
+        for notice in memory.state.notices
+        if notice not in after
+    ]
+    return replace(memory, state=replace(memory.state, notices=reading.notices)), news
+
+
+def _see_agent(memory: Memory, reading: Reading) -> tuple[Memory, list[Happening]]:
+    agent = memory.state.agent
+    news: list[Happening] = []
+    if isinstance(reading, LegReading):
+        status = f"{reading.status}: {reading.reason}" if reading.reason else reading.status
+        before = agent.leg_a if reading.leg == "a" else agent.leg_b
+        agent = replace(agent, leg_a=status) if reading.leg == "a" else replace(agent, leg_b=status)
+        if status != before:
+            news.append(_health(f"agent.leg_{reading.leg}", reading.status, reading.reason))
+    elif isinstance(reading, OutboxReading):
+        status = f"{reading.status}: {reading.reason}" if reading.reason else reading.status
+        if status != agent.outbox:
+            news.append(_health("agent.outbox", reading.status, reading.reason))
+        agent = replace(agent, outbox=status, pending=reading.pending, parked=reading.parked)
+    else:
+        news += _agent_news(reading)
+    return replace(memory, state=replace(memory.state, agent=agent)), news
+
+
+def _health(kind: str, status: str, reason: str) -> Happening:
+    good = status in {"up", "ok", "off", "starting", "connecting"}
+    severity = Severity.INFO if good else Severity.WARNING
+    return Happening(kind, "agent", {"status": status, "reason": reason}, severity)
+
+
+def _agent_news(reading: Reading) -> list[Happening]:
+    if isinstance(reading, AgentReading):
+        return [Happening(f"agent.{reading.what}", "agent", reading.data)]
+    if isinstance(reading, OverflowReading):
+        data: dict[str, Any] = {
+            "count": reading.count,
+            "first": reading.first,
+            "last": reading.last,
+        }
+        return [Happening("agent.outbox_overflow", "outbox", data, Severity.WARNING)]
+    if isinstance(reading, ParkedReading):
+        data = {"id": reading.event_id, "reason": reading.reason}
+        return [Happening("agent.event_parked", "outbox", data, Severity.WARNING)]
+    if isinstance(reading, ReplayReading):
+        data = {
+            "request": reading.request,
+            "count": reading.count,
+            "missing": reading.missing,
+            "first": reading.first,
+            "last": reading.last,
+        }
+        return [Happening("agent.replayed", "outbox", data)]
+    return []

@@ -1,0 +1,220 @@
+"""Alerts: which conditions a person should know of, and when each begins and ends."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from linkhold.config.settings import LinkSettings, Role
+from linkhold.decide import paths
+from linkhold.decide.debounce import Debounced, Delays
+from linkhold.decide.happening import Happening
+from linkhold.model import (
+    Alert,
+    BondView,
+    HostNetwork,
+    Identity,
+    LinkHistory,
+    Moment,
+    Network,
+    NodeState,
+    PowerState,
+    Severity,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from linkhold.config.settings import AlertSettings, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Something wrong right now. ``urgent`` conditions alert without waiting."""
+
+    type: str
+    subject: str
+    severity: Severity
+    text: str
+    urgent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """A condition over time: the alert it makes and whether it counts yet."""
+
+    alert: Alert
+    phase: Debounced
+    urgent: bool = False
+
+
+def fingerprint(identity: Identity, type_: str, subject: str) -> str:
+    """Return what identifies an alert over time, restarts and brokers."""
+    name = f"{identity.site}/{identity.node}/{type_}/{subject}"
+    return hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def conditions(settings: Settings, state: NodeState) -> Iterator[Condition]:
+    """Return everything that is wrong in ``state``, one condition for one fault.
+
+    A fault that explains another hides it: a network that is down because bond0 is down is one
+    alert, whose text names the bond.
+    """
+    host = state.host or HostNetwork()
+    blamed = _blamed(state)
+    if state.network is Network.DOWN:
+        text = f"network down: {'; '.join(state.cause)}. Uploads are held, training goes on."
+        yield Condition("network.down", "network", Severity.CRITICAL, text)
+    for bond in state.bonds:
+        yield from _bond_conditions(host, bond, explained=bond.index in blamed)
+    for index, link in host.links.items():
+        history = state.histories.get(index)
+        if history is not None and history.flapping:
+            text = f"{link.name} was lost {len(history.downs)} times in a short time"
+            yield Condition("link.flapping", link.name, Severity.WARNING, text)
+        if index not in blamed and _should_carry(settings, state, index, history):
+            text = f"{paths.link_trouble(link)}; {_protection(state)}"
+            yield Condition("link.down", link.name, Severity.WARNING, text)
+    yield from _missing_links(settings, host)
+    yield from _power_conditions(state)
+    yield from _agent_conditions(state)
+
+
+def _blamed(state: NodeState) -> frozenset[int]:
+    if state.network is not Network.DOWN:
+        return frozenset()
+    return frozenset(way.index for way in state.ways)
+
+
+def _bond_conditions(host: HostNetwork, bond: BondView, *, explained: bool) -> Iterator[Condition]:
+    troubles = "; ".join(paths.member_troubles(host, bond))
+    if not bond.carrier and not explained:
+        text = f"{bond.name} carries nothing: {troubles or 'it has no members'}"
+        yield Condition("bond.down", bond.name, Severity.CRITICAL, text)
+    elif bond.carrier and bond.lost:
+        spare = "the rest is still redundant" if bond.redundant else "no spare is left"
+        text = (
+            f"{bond.name}: {paths.members_left(bond)} ({troubles}); "
+            f"{bond.active or 'the rest'} carries, {spare}"
+        )
+        yield Condition("bond.degraded", bond.name, Severity.WARNING, text)
+    if not bond.monitored:
+        text = f"{bond.name} has no link monitoring (miimon 0): it will never fail over"
+        yield Condition("bond.unmonitored", bond.name, Severity.WARNING, text)
+
+
+def _should_carry(
+    settings: Settings, state: NodeState, index: int, history: LinkHistory | None
+) -> bool:
+    """Tell whether a link that does not carry is a fault of its own.
+
+    A port that was down since first sight is an unused port; one that somebody set down is
+    somebody's decision; a member is its bond's matter.
+    """
+    host = state.host or HostNetwork()
+    link = host.links[index]
+    if link.usable or link.master is not None or link.bond is not None:
+        return False
+    entry = settings.links.get(link.name, LinkSettings())
+    if entry.expected or entry.role is Role.FABRIC:
+        return True
+    return link.admin_up and history is not None and history.seen_up
+
+
+def _missing_links(settings: Settings, host: HostNetwork) -> Iterator[Condition]:
+    for name, entry in settings.links.items():
+        if (entry.expected or entry.role is Role.FABRIC) and host.by_name(name) is None:
+            text = f"{name} is gone: no such interface"
+            yield Condition("link.missing", name, Severity.WARNING, text)
+
+
+def _protection(state: NodeState) -> str:
+    carrying = next((way for way in state.ways if way.carries), None)
+    return f"the way out is {carrying.link}" if carrying else "no way out carries"
+
+
+def _power_conditions(state: NodeState) -> Iterator[Condition]:
+    power = state.power
+    if power.state is PowerState.LOW or power.forced_shutdown:
+        text = f"battery low ({power.source}): training is asked to stop"
+        yield Condition("power.low", "power", Severity.CRITICAL, text, urgent=True)
+    elif power.state is PowerState.BATTERY:
+        left = "" if power.runtime_s is None else f", about {power.runtime_s / 60:.0f} min left"
+        text = f"on battery ({power.source}{left}): training is asked to save"
+        yield Condition("power.battery", "power", Severity.CRITICAL, text, urgent=True)
+    for notice in state.notices:
+        text = f"{notice.kind} notice: {notice.action} ({notice.source})"
+        subject = f"{notice.kind}:{notice.source}"
+        yield Condition("notice", subject, Severity.WARNING, text, urgent=True)
+
+
+def _agent_conditions(state: NodeState) -> Iterator[Condition]:
+    agent = state.agent
+    if agent.outbox.split(":")[0] in {"volatile", "stalled"}:
+        text = f"events are kept in memory only: outbox {agent.outbox}"
+        yield Condition("agent.outbox", "outbox", Severity.WARNING, text)
+    if agent.parked:
+        text = f"the fleet's broker refuses {agent.parked} events; they are kept"
+        yield Condition("agent.event_parked", "outbox", Severity.WARNING, text)
+    if agent.leg_a.startswith("down"):
+        text = f"the node's own broker is not running: {agent.leg_a}; trainers read the state file"
+        yield Condition("agent.leg_a", "broker", Severity.WARNING, text)
+
+
+def track(
+    identity: Identity,
+    settings: AlertSettings,
+    tracked: Mapping[str, Tracked],
+    found: Iterator[Condition],
+    now: Moment,
+) -> tuple[dict[str, Tracked], list[Happening]]:
+    """Return what is tracked after a look at the conditions, and which alerts began or ended."""
+    present = {fingerprint(identity, c.type, c.subject): c for c in found}
+    kept: dict[str, Tracked] = {}
+    news: list[Happening] = []
+    for print_ in [*tracked, *(p for p in present if p not in tracked)]:
+        condition = present.get(print_)
+        before = tracked.get(print_) or _new(print_, present[print_], now)
+        after = _look(before, condition, delays(settings, urgent=before.urgent), now)
+        news += _edges(before, after, now)
+        if after.phase.raw or after.phase.active:
+            kept[print_] = after
+    return kept, news
+
+
+def delays(settings: AlertSettings, *, urgent: bool) -> Delays:
+    """Return how long a condition waits to alert and to close; urgent ones do not wait."""
+    return Delays(0.0 if urgent else settings.fire_after_s, settings.close_after_s)
+
+
+def _new(print_: str, condition: Condition, now: Moment) -> Tracked:
+    alert = Alert(
+        print_, condition.type, condition.severity, condition.subject, now, condition.text
+    )
+    return Tracked(alert, Debounced(since_ns=now.mono_ns), condition.urgent)
+
+
+def _look(before: Tracked, condition: Condition | None, wait: Delays, now: Moment) -> Tracked:
+    phase = before.phase.observe(condition is not None, now.mono_ns, wait)
+    alert = before.alert
+    if condition is not None:
+        alert = replace(alert, text=condition.text, severity=condition.severity)
+    return replace(before, alert=alert, phase=phase)
+
+
+def _edges(before: Tracked, after: Tracked, now: Moment) -> Iterator[Happening]:
+    alert = after.alert
+    data: dict[str, object] = {
+        "fingerprint": alert.fingerprint,
+        "alert": alert.type,
+        "text": alert.text,
+    }
+    if after.phase.active and not before.phase.active:
+        age_s = round(now.seconds_since(alert.since), 3)
+        data |= {"severity": alert.severity.value, "since_s": age_s}
+        yield Happening("alert.opened", alert.subject, data, alert.severity)
+    elif before.phase.active and not after.phase.active:
+        ended = Moment(after.phase.since_ns, now.wall_s)
+        data["lasted_s"] = round(ended.seconds_since(alert.since), 3)
+        yield Happening("alert.closed", alert.subject, data)
