@@ -12,9 +12,8 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
-import ssl
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import paho.mqtt.client as paho  # noqa: TID251
@@ -23,6 +22,7 @@ from paho.mqtt.packettypes import PacketTypes  # noqa: TID251
 from paho.mqtt.properties import Properties  # noqa: TID251
 
 from linkhold.model import BrokerError
+from linkhold.mqtt_tls import Tls, reason_of, tls_context
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,14 @@ CODE_FAILURE = 0x80
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """The broker accepted the connection."""
+    """The broker accepted the connection, and said what it can take (MQTT v5, 3.2.2.3).
+
+    ``receive_maximum`` bounds the QoS 1 messages in flight; ``maximum_packet`` the bytes of one
+    packet, None without a limit.
+    """
+
+    receive_maximum: int = field(default=65535, compare=False)
+    maximum_packet: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +100,6 @@ class Will:
     retain: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """How to check the broker and how to identify ourselves; paths of PEM files."""
-
-    ca: Path | None = None
-    cert: Path | None = None
-    key: Path | None = None
-
-
 def _properties(packet: int, **values: Any) -> Properties:
     properties = Properties(packet)  # type: ignore[no-untyped-call]
     for name, value in values.items():
@@ -135,6 +133,7 @@ class Connection:
         self._session_expiry_s = session_expiry_s
         self._user_timeout_ms = user_timeout_ms
         self._ended = False
+        self._tls_failures: deque[str] = deque(maxlen=1)
         self._client = paho.Client(
             CallbackAPIVersion.VERSION2,
             client_id=client_id,
@@ -147,7 +146,7 @@ class Connection:
         if username is not None:
             self._client.username_pw_set(username, password)
         if tls is not None:
-            self._client.tls_set_context(_tls_context(tls))
+            self._client.tls_set_context(tls_context(tls, self._tls_failures))
         if will is not None:
             self._client.will_set(
                 will.topic,
@@ -185,11 +184,14 @@ class Connection:
             )
         except (OSError, ValueError) as error:
             self._end()
-            raise BrokerError(_reason(error)) from error
+            raise BrokerError(reason_of(error)) from error
         if result != paho.MQTT_ERR_SUCCESS:
             self._end()
-            raise BrokerError(paho.error_string(result))
+            raise BrokerError(self._why(paho.error_string(result)))
         self._bound_silence()
+
+    def _why(self, reason: str) -> str:
+        return self._tls_failures[-1] if self._tls_failures else reason
 
     def _bound_silence(self) -> None:
         sock = self._client.socket()
@@ -259,13 +261,15 @@ class Connection:
         fd = self.fileno()
         if fd < 0:
             return
-        reads = [fd] if wake_fd is None else [fd, wake_fd]
         pending = getattr(self._client.socket(), "pending", lambda: 0)()
-        writes = [fd] if self.wants_write else []
-        readable, writable, _ = select.select(reads, writes, [], 0 if pending else timeout_s)
-        if writable:
+        poll = select.poll()  # select() fails above descriptor 1023
+        poll.register(fd, select.POLLIN | (select.POLLOUT if self.wants_write else 0))
+        if wake_fd is not None:
+            poll.register(wake_fd, select.POLLIN)
+        ready = dict(poll.poll(0 if pending else timeout_s * 1000))
+        if ready.get(fd, 0) & select.POLLOUT:
             self._client.loop_write()
-        if pending or fd in readable:
+        if pending or ready.get(fd, 0) & ~select.POLLOUT:
             self.read()
 
     def read(self) -> None:
@@ -291,6 +295,7 @@ class Connection:
                 if self._ended:
                     continue  # paho reports some ends twice (#870)
                 self._end()
+                notice = Lost(self._why(notice.reason))
             notices.append(notice)
         return notices
 
@@ -316,8 +321,8 @@ class Connection:
 def _attach(client: paho.Client, notices: deque[Notice]) -> None:
     """Turn callbacks into values. They hold no reference to the connection: no cycle, no leak."""
 
-    def connected(_c: Any, _u: Any, _flags: Any, code: Any, _p: Any) -> None:
-        notices.append(Lost(f"refused: {code}") if code.is_failure else Connected())
+    def connected(_c: Any, _u: Any, _flags: Any, code: Any, properties: Any) -> None:
+        notices.append(Lost(f"refused: {code}") if code.is_failure else _connected(properties))
 
     def disconnected(_c: Any, _u: Any, _flags: Any, code: Any, _p: Any) -> None:
         notices.append(Lost(str(code)))
@@ -338,6 +343,13 @@ def _attach(client: paho.Client, notices: deque[Notice]) -> None:
     client.on_message = received
 
 
+def _connected(properties: Any) -> Connected:
+    return Connected(
+        receive_maximum=getattr(properties, "ReceiveMaximum", 65535),
+        maximum_packet=getattr(properties, "MaximumPacketSize", None),
+    )
+
+
 def _received(message: Any) -> Received:
     properties = message.properties
     try:
@@ -352,24 +364,3 @@ def _received(message: Any) -> Received:
         response_topic=getattr(properties, "ResponseTopic", None),
         correlation=getattr(properties, "CorrelationData", None),
     )
-
-
-def _tls_context(tls: Tls) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=str(tls.ca) if tls.ca else None)
-        if tls.cert is not None:
-            context.load_cert_chain(str(tls.cert), str(tls.key) if tls.key else None)
-    except (OSError, ssl.SSLError) as error:
-        files = ", ".join(str(path) for path in (tls.ca, tls.cert, tls.key) if path)
-        raise BrokerError(f"TLS files {files}: {_reason(error)}") from error
-    return context
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate refused: {error.verify_message}"
-    if isinstance(error, TimeoutError):
-        return "no answer"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error) or type(error).__name__

@@ -7,12 +7,10 @@ checks. Units are part of a key's name.
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 -- typing.get_type_hints() looks it up
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Any
 
 
 class Mode(str, Enum):
@@ -33,8 +31,10 @@ class Role(str, Enum):
 def option(default: Any, help_: str, **bounds: Any) -> Any:
     """Return a dataclass field with its help text and its bounds.
 
-    Bounds: ``least``/``most`` for numbers, ``safe=True`` for one MQTT topic level, ``item`` for
-    what a list or mapping holds (a dataclass), ``text=True`` for non-empty text.
+    Bounds: ``least``/``most`` for numbers (``most`` also for the length of a list or mapping),
+    ``safe=True`` for one MQTT topic level, ``item`` for what a list or mapping holds (a
+    dataclass), ``text=True`` for text that must be given, and for text of a certain form
+    ``ip``, ``host``, ``interface`` and ``path``. ``example`` is what the default file shows.
     """
     metadata = {"help": help_, **bounds}
     if callable(default):
@@ -46,7 +46,7 @@ def option(default: Any, help_: str, **bounds: Any) -> Any:
 class LinkSettings:
     """One entry of ``links:``; the key is the interface's name."""
 
-    role: Role = option(Role.AUTO, "auto, fabric (its loss degrades the node) or ignore")
+    role: Role = option(Role.AUTO, "what it is for; the loss of a fabric link degrades the node")
     expected: bool = option(False, "alert also when it was never seen up")
 
 
@@ -54,29 +54,39 @@ class LinkSettings:
 class WayOutSettings:
     """One entry of ``ways_out:`` for fabrics without a default route."""
 
-    name: str = option("", "name shown to people", text=True)
-    link: str = option("", "interface the target is reached by", text=True)
-    target: str = option("", "IP address that stands for the way out", text=True, ip=True)
+    name: str = option("", "name shown to people", text=True, example="storage")
+    link: str = option(
+        "", "interface the target is reached by", text=True, interface=True, example="eth1"
+    )
+    target: str = option(
+        "", "IP address that stands for the way out", text=True, ip=True, example="192.0.2.1"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
     """TLS of one broker; paths of PEM files."""
 
-    ca: str = option("", "CA certificate; empty: the system's CAs", path=True)
-    cert: str = option("", "client certificate", path=True)
-    key: str = option("", "client key", path=True)
+    ca: str = option(
+        "", "CA certificate; empty: the system's CAs", path=True, example="/etc/linkhold/ca.pem"
+    )
+    cert: str = option(
+        "", "client certificate; its CN names the node", path=True, example="/etc/linkhold/node.pem"
+    )
+    key: str = option("", "client key", path=True, example="/etc/linkhold/node.key")
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
     """One broker of the fleet, tried in order."""
 
-    host: str = option("", "name or address", text=True)
-    port: int = option(0, "TCP port; 0: 8883 with tls, 1883 without", least=0, most=65535)
+    host: str = option("", "name or address", text=True, host=True, example="broker.example.org")
+    port: int = option(0, "TCP port; 0 means 8883 with tls and 1883 without", least=0, most=65535)
     tls: TlsSettings | None = option(None, "use TLS; {} for the system's CAs", item=TlsSettings)
-    username: str = option("", "user name, where the broker wants one")
-    password_file: str = option("", "file with the password, on one line", path=True)
+    username: str = option("", "user name, where the broker wants one", example="linkhold")
+    password_file: str = option(
+        "", "file with the password, on one line", path=True, example="/etc/linkhold/password"
+    )
 
     @property
     def tcp_port(self) -> int:
@@ -90,7 +100,7 @@ class MqttSettings:
 
     local: bool = option(True, "run a broker on this node for the training processes")
     fleet: tuple[BrokerSettings, ...] = option(
-        (), "brokers of the fleet, in order of preference", item=BrokerSettings
+        (), "brokers of the fleet, in order of preference", item=BrokerSettings, most=16
     )
     keepalive_s: int = option(10, "MQTT keepalive", least=5, most=30)
     connect_jitter_s: float = option(
@@ -107,10 +117,14 @@ class PolicySettings:
 
     settle_s: float = option(2.0, "a network that is down this long holds", least=0, most=60)
     resume_s: float = option(10.0, "uploads go again after this long up", least=0, most=600)
-    flap_downs: int = option(3, "this many losses ...", least=2, most=100)
-    flap_window_s: float = option(600.0, "... within this time are flapping", least=10, most=86400)
+    flap_downs: int = option(
+        3, "this many losses within flap_window_s are flapping", least=2, most=100
+    )
+    flap_window_s: float = option(
+        600.0, "the time in which losses are counted", least=10, most=86400
+    )
     flap_quiet_s: float = option(
-        60.0, "and hold uploads until this long without one", least=1, most=3600
+        60.0, "flapping holds uploads until this long without a loss", least=1, most=3600
     )
     mains_back_s: float = option(30.0, "mains count as back after this long", least=0, most=3600)
     save_time_s: float = option(60.0, "how long a checkpoint takes here", least=1, most=7200)
@@ -122,7 +136,7 @@ class AlertSettings:
 
     fire_after_s: float = option(3.0, "a fault lasts this long before it alerts", least=0, most=600)
     close_after_s: float = option(
-        30.0, "and is gone this long before it closes", least=0, most=3600
+        30.0, "a fault is gone this long before its alert closes", least=0, most=3600
     )
 
 
@@ -144,13 +158,17 @@ class Settings:
     """The whole configuration. An empty file is valid: this is it."""
 
     site: str = option("default", "name of the site, one MQTT topic level", safe=True)
-    node: str = option("", "name of the node; empty: the host name", safe=True)
-    mode: Mode = option(Mode.OBSERVE, "observe (report) or enforce (also repair)")
+    node: str = option("", "name of the node; empty: the certificate's CN or host name", safe=True)
+    mode: Mode = option(Mode.OBSERVE, "whether faults are only reported or also repaired")
     links: Mapping[str, LinkSettings] = option(
-        dict, "interfaces to treat in a special way", item=LinkSettings
+        dict,
+        "interfaces to treat in a special way, by name",
+        item=LinkSettings,
+        most=1024,
+        example="eth2",
     )
     ways_out: tuple[WayOutSettings, ...] = option(
-        (), "besides the default routes, what must be reachable", item=WayOutSettings
+        (), "besides the default routes, what must be reachable", item=WayOutSettings, most=64
     )
     mqtt: MqttSettings = option(MqttSettings, "the two legs")
     policy: PolicySettings = option(PolicySettings, "when training holds")

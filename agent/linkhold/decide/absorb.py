@@ -121,7 +121,7 @@ def _see_agent(memory: Memory, reading: Reading) -> tuple[Memory, list[Happening
             news.append(_health(f"agent.leg_{reading.leg}", reading.status, reading.reason))
     elif isinstance(reading, OutboxReading):
         status = f"{reading.status}: {reading.reason}" if reading.reason else reading.status
-        if status != agent.outbox:
+        if status != agent.outbox and (agent.outbox, status) != ("starting", "ok"):
             news.append(_health("agent.outbox", reading.status, reading.reason))
         agent = replace(agent, outbox=status, pending=reading.pending, parked=reading.parked)
     else:

@@ -300,3 +300,13 @@ def parse_event(payload: bytes | str) -> EventView:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise WireError(f"event: {type(error).__name__}: {error}") from error
+
+
+def event_line(type_: str, subject: str, data: Mapping[str, Any]) -> str:
+    """Return an event as one line for people: type, subject, then its data as key=value."""
+    pairs = [
+        f"{key}={value if isinstance(value, str) and ' ' not in value else _encode(value)}"
+        for key, value in data.items()
+        if value is not None and value != ""
+    ]
+    return " ".join([type_, subject, *pairs])

@@ -1,0 +1,37 @@
+# Everything a developer or a new user runs. `make help` lists it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: bench clean demo help lint run setup test
+
+bench: setup ## measure latencies, idle cost and storms; writes build/bench/*.json
+	@$(BIN)/python tests/bench/run.py $(ARGS)
+
+clean: ## remove what was built here (.venv stays)
+	@rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+demo: setup ## pull a cable under a training loop, in network namespaces, in under a minute
+	@$(BIN)/python tests/demo/run.py
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+lint: setup ## style, types, arrows between the parts, nothing newer than Python 3.10
+	@$(BIN)/ruff format --check --quiet agent tests
+	@$(BIN)/ruff check --quiet agent tests
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/mypy --no-error-summary --python-version 3.14 agent
+	@$(BIN)/lint-imports --no-cache >build/imports.log || { cat build/imports.log; exit 1; }
+	@$(BIN)/vermin --quiet --target=3.10- --violations --eval-annotations --backport typing_extensions agent tests
+
+run: setup ## run the agent on this host, in the foreground, changing nothing (observe mode)
+	@exec $(BIN)/linkhold agent --observe $(ARGS)
+
+setup: ## install what is missing: system packages by apt where allowed, and .venv
+	@PYTHON=$(PYTHON) tests/support/setup.sh $(VENV)
+
+test: lint ## run every test; a skip says why
+	@$(PYTEST) $(ARGS)

@@ -1,0 +1,134 @@
+"""The only place that starts processes: each with an owner, an end and a bounded output.
+
+A child never outlives the agent: ``setpriv --pdeathsig KILL`` (util-linux) makes the kernel end
+it with the thread that started it, also when the agent is killed with SIGKILL. It is run by
+setpriv and not by a ``preexec_fn``, which is unsafe in a process with threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess  # noqa: TID251 - this is the place
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from linkhold.model import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+KEPT_LINES = 20
+KEPT_LINE_BYTES = 500
+
+
+class Child:
+    """A running process, watched by the event loop.
+
+    ``on_exit(code)`` is called once in the loop; ``last_lines`` are the newest lines that it
+    printed. Start it in the loop's thread: the kernel ties its life to that thread.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        on_exit: Callable[[int], None],
+        *,
+        user: tuple[int, int] | None = None,
+    ) -> None:
+        """Start ``argv``, as (uid, gid) ``user`` if given; raises :class:`Unavailable`."""
+        self._loop = asyncio.get_running_loop()
+        self._on_exit = on_exit
+        self._rest = b""
+        self.last_lines: deque[str] = deque(maxlen=KEPT_LINES)
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - argv is ours
+                [*_tie_to_parent(user), *argv],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise Unavailable(f"{argv[0]}: {error.strerror}") from error
+        assert self._process.stdout is not None  # noqa: S101 - it is a PIPE
+        self._output = self._process.stdout.fileno()
+        os.set_blocking(self._output, False)
+        self._loop.add_reader(self._output, self._read_output)
+        self._pidfd = os.pidfd_open(self._process.pid)
+        self._loop.add_reader(self._pidfd, self._exited)
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    def _read_output(self) -> None:
+        try:
+            chunk = os.read(self._output, 65536)
+        except BlockingIOError:
+            return
+        if not chunk:
+            self._loop.remove_reader(self._output)
+            return
+        *lines, rest = (self._rest + chunk).split(b"\n")
+        self._rest = rest[-KEPT_LINE_BYTES:]
+        self.last_lines.extend(line[:KEPT_LINE_BYTES].decode("utf-8", "replace") for line in lines)
+
+    def _exited(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        with contextlib.suppress(OSError):
+            self._read_output()
+        self._loop.remove_reader(self._output)
+        code = self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._on_exit(code)
+
+    def kill(self) -> None:
+        """End it at once, with everything it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """Ask it to end; :meth:`kill` follows if it does not listen."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGTERM)
+
+
+def _tie_to_parent(user: tuple[int, int] | None) -> list[str]:
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        return []
+    command = [setpriv, "--pdeathsig", "KILL"]
+    if user is not None:
+        command += ["--reuid", str(user[0]), "--regid", str(user[1]), "--clear-groups"]
+    return [*command, "--"]
+
+
+def kill_leftover(pid_file: Path, marker: str) -> bool:
+    """Kill the process that a former agent left behind, and tell whether there was one.
+
+    The pid in ``pid_file`` is believed only if that process has ``marker`` on its command
+    line: the number may long belong to somebody else.
+    """
+    try:
+        pid = int(pid_file.read_text())
+        fd = os.pidfd_open(pid)
+    except (OSError, ValueError):
+        return False
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        if marker.encode() not in command.split(b"\0"):
+            return False
+        signal.pidfd_send_signal(fd, signal.SIGKILL)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True

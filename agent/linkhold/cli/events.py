@@ -1,0 +1,105 @@
+"""``linkhold events``: what happened on this node, from the agent or from its outbox."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from linkhold import paths
+from linkhold.cli.shown import add_run_dir, clock, run_dir_of
+from linkhold.control import ControlClient, NoAgent
+from linkhold.model import StoreError
+from linkhold.store.outbox_file import read_history
+from linkhold.wire import event_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+LIMIT = 1000
+NO_AGENT = 1
+
+
+def seconds(text: str) -> float:
+    """Return a duration like ``90s``, ``15m``, ``2h`` or ``1d`` in seconds."""
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)([smhd])", text)
+    if not match or float(match[1]) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration; allowed: 90s, 15m, 2h, 1d")
+    return min(float(match[1]) * UNITS[match[2]], 3650 * UNITS["d"])
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments of the command."""
+    add_run_dir(parser)
+    parser.add_argument(
+        "--since",
+        type=seconds,
+        default=UNITS["d"],
+        metavar="AGE",
+        help="how far back: 90s, 15m, 2h, 1d (default 1d)",
+    )
+    parser.add_argument("--follow", action="store_true", help="go on with events as they happen")
+    parser.add_argument("--json", action="store_true", help="one CloudEvent a line")
+    parser.add_argument(
+        "--state-dir", type=Path, metavar="S", help="folder of the outbox, without an agent"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print events; without an agent those of its outbox, and return 1."""
+    show = _show_json if args.json else _show_line
+    try:
+        client = ControlClient(run_dir_of(args) / paths.CONTROL_SOCKET)
+    except NoAgent as error:
+        return _without_agent(args, str(error))
+    try:
+        follower = ControlClient(run_dir_of(args) / paths.CONTROL_SOCKET) if args.follow else None
+        stream = follower.follow() if follower else iter(())
+        shown = _show_all(client.ask("events", since_s=args.since, limit=LIMIT)["events"], show)
+        for event in stream:
+            if event.get("id") not in shown:
+                show(event)
+                sys.stdout.flush()
+    finally:
+        client.close()
+    if args.follow:
+        print("linkhold: the agent ended", file=sys.stderr)
+        return NO_AGENT
+    return 0
+
+
+def _without_agent(args: argparse.Namespace, why: str) -> int:
+    folder = args.state_dir or paths.state_dir()
+    print(f"linkhold: {why}; reading {folder / paths.OUTBOX_FILE}", file=sys.stderr)
+    try:
+        payloads = read_history(folder, time.time() - args.since, LIMIT)
+    except StoreError as error:
+        print(f"linkhold: {error}", file=sys.stderr)
+        return NO_AGENT
+    _show_all(
+        (json.loads(payload) for payload in payloads), _show_json if args.json else _show_line
+    )
+    return NO_AGENT
+
+
+def _show_all(events: Iterable[Mapping[str, Any]], show: Any) -> set[str]:
+    shown = set()
+    for event in events:
+        show(event)
+        shown.add(str(event.get("id")))
+    sys.stdout.flush()
+    return shown
+
+
+def _show_json(event: Mapping[str, Any]) -> None:
+    print(json.dumps(event, ensure_ascii=False, separators=(",", ":")))
+
+
+def _show_line(event: Mapping[str, Any]) -> None:
+    line = event_line(event["type"], event["subject"], event.get("data", {}))
+    print(f"{clock(event['time'])} {event.get('severity', 'info'):8} {line}")

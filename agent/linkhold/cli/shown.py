@@ -1,0 +1,100 @@
+"""How times and durations are shown to people, and where commands get the state from."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from linkhold import paths
+from linkhold.control import ControlClient, NoAgent
+from linkhold.model import WireError
+from linkhold.wire import from_rfc3339, parse_state
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+STALE_S = 15.0
+"""A state older than this means that the agent is gone (design.md, policy)."""
+MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
+OWN_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def add_run_dir(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names the agent's folder."""
+    parser.add_argument(
+        "--run-dir", type=Path, metavar="D", help="folder of the agent (default: the node's own)"
+    )
+
+
+def run_dir_of(args: argparse.Namespace) -> Path:
+    """Return the run folder that a command means."""
+    named: Path | None = args.run_dir
+    return named.absolute() if named is not None else paths.find_run_dir()
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in the two largest units that matter: ``3 min 5 s``, ``2 h 10 min``."""
+    whole = int(max(0.0, seconds))
+    if whole < MINUTE_S:
+        return f"{seconds:.1f} s" if 0 < seconds < 10 else f"{whole} s"  # noqa: PLR2004
+    for size, name, below, below_name in (
+        (DAY_S, "d", HOUR_S, "h"),
+        (HOUR_S, "h", MINUTE_S, "min"),
+        (MINUTE_S, "min", 1, "s"),
+    ):
+        if whole >= size:
+            rest = whole % size // below
+            return f"{whole // size} {name}" + (f" {rest} {below_name}" if rest else "")
+    return f"{whole} s"
+
+
+def clock(rfc3339: str) -> str:
+    """Return a time as local ``HH:MM:SS``, with the date when it is not today."""
+    try:
+        stamp = datetime.fromtimestamp(from_rfc3339(rfc3339)).astimezone()
+    except (WireError, OverflowError, OSError, ValueError):
+        return rfc3339
+    today = datetime.now().astimezone().date()
+    return f"{stamp:%H:%M:%S}" if stamp.date() == today else f"{stamp:%Y-%m-%d %H:%M:%S}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A state document and where it came from.
+
+    ``problem`` is empty when a running agent gave a fresh state, else it says what is wrong.
+    """
+
+    document: Mapping[str, Any] | None
+    problem: str = ""
+
+
+def find_state(run_dir: Path) -> Found:
+    """Ask the agent for its state, or read what it left behind. Never raises."""
+    try:
+        client = ControlClient(run_dir / paths.CONTROL_SOCKET)
+        try:
+            return Found(client.ask("state")["state"])
+        finally:
+            client.close()
+    except (NoAgent, WireError, KeyError) as error:
+        return _left_behind(run_dir / paths.STATE_FILE, str(error))
+
+
+def _left_behind(path: Path, why: str) -> Found:
+    try:
+        view = parse_state(path.read_bytes())
+    except FileNotFoundError:
+        return Found(None, f"{why}; and none has left a state in {path.parent}")
+    except (OSError, WireError) as error:
+        return Found(None, f"{why}; and {path} cannot be used: {error}")
+    if view.boot_id != OWN_BOOT.read_text().strip():
+        return Found(view.document, f"{why}; this state is from before the last boot")
+    age_s = view.age_s(time.monotonic_ns())
+    if age_s > STALE_S:
+        return Found(view.document, f"{why}; this state is {duration(age_s)} old")
+    return Found(view.document, f"{why}; this state is {duration(age_s)} old, so it may be back")

@@ -1,0 +1,168 @@
+"""``linkhold status``: how this node is, for a tired person or, with --json, for a program."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from linkhold.cli.shown import add_run_dir, clock, duration, find_state, run_dir_of
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Mapping
+
+STYLES = {
+    "ok": "green",
+    "go": "green",
+    "up": "green",
+    "degraded": "yellow",
+    "warning": "yellow",
+    "newest": "yellow",
+    "hold": "red",
+    "down": "red",
+    "critical": "bold red",
+    "battery": "red",
+    "low": "bold red",
+}
+NO_AGENT = 1
+WRAPPED = frozenset({"addresses", "carries", "members", "protected"})
+PIPE_COLUMNS = 200
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments of the command."""
+    add_run_dir(parser)
+    parser.add_argument("--json", action="store_true", help="print the state document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the state; return 0 when it comes from a running agent, else 1."""
+    found = find_state(run_dir_of(args))
+    if found.problem:
+        print(f"linkhold: {found.problem}", file=sys.stderr)
+    if found.document is None:
+        return NO_AGENT
+    if args.json:
+        print(json.dumps(found.document, indent=2, ensure_ascii=False))
+    else:
+        show(found.document)
+    return NO_AGENT if found.problem else 0
+
+
+def show(document: Mapping[str, Any]) -> None:
+    """Print a state document as tables."""
+    # A pipe or file has no width; a table cut to 80 columns would be of no use there.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_COLUMNS)
+    detail = document["detail"]
+    console.print(_headline(document))
+    console.print(_advice(document["advice"]))
+    for line in document["cause"]:
+        console.print(f"  because: {line}")
+    for alert in document["alerts"]:
+        console.print(_alert(alert))
+    for table in (_ways(detail["paths"]), _bonds(detail["bonds"]), _links(detail["links"])):
+        if table.row_count:
+            console.print(table)
+    _agent(console, detail["agent"])
+
+
+def _styled(word: str) -> Text:
+    return Text(word, style=STYLES.get(word, ""))
+
+
+def _headline(document: Mapping[str, Any]) -> Text:
+    age_s = (time.monotonic_ns() - document["since_mono_ns"]) / 1e9
+    return Text.assemble(
+        (document["node"], "bold"),
+        f" (site {document['site']}): network ",
+        _styled(document["network"]),
+        f" since {clock(document['since'])} ({duration(age_s)}), power ",
+        _styled(document["power"]),
+    )
+
+
+def _advice(advice: Mapping[str, Any]) -> Text:
+    text = Text.assemble("advice: uploads ", _styled(advice["uploads"]), ", training ")
+    text.append(_styled(advice["training"]))
+    if advice["holds"]:
+        text.append(f" (hold where the job asked for it: {', '.join(advice['holds'])})")
+    if advice["checkpoint"]:
+        text.append(f", checkpoint now: {advice['checkpoint']['reason']}")
+    if advice["stop"]:
+        text.append(f", stop: {advice['stop']['reason']}")
+    return text
+
+
+def _alert(alert: Mapping[str, Any]) -> Text:
+    return Text.assemble(
+        (f"{alert['severity'].upper()} ", STYLES.get(alert["severity"], "")),
+        f"since {clock(alert['since'])}: {alert['text']}",
+    )
+
+
+def _table(title: str, columns: Iterable[str]) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        # What is long wraps; what is short stays whole on a narrow terminal.
+        table.add_column(column, no_wrap=column not in WRAPPED)
+    return table
+
+
+def _ways(ways: list[Mapping[str, Any]]) -> Table:
+    table = _table("\nways out", ("name", "via", "link", "carries"))
+    for way in ways:
+        verdict = _styled("ok") if way["carries"] else Text(way["obstacle"], style="red")
+        table.add_row(way["name"], way["via"] or "-", way["link"], verdict)
+    return table
+
+
+def _bonds(bonds: Mapping[str, Mapping[str, Any]]) -> Table:
+    table = _table("\nbonds", ("bond", "mode", "active", "members", "protected"))
+    for name, bond in bonds.items():
+        members = ", ".join(
+            f"{member} {'ok' if value['good'] else 'LOST'}"
+            for member, value in bond["members"].items()
+        )
+        table.add_row(name, bond["mode"], bond["active"] or "-", members or "none", _spare(bond))
+    return table
+
+
+def _spare(bond: Mapping[str, Any]) -> Text:
+    if not bond["monitored"]:
+        return Text("no: no link monitoring, it never fails over", style="red")
+    return Text("yes", style="green") if bond["redundant"] else Text("no spare", style="yellow")
+
+
+def _links(links: Mapping[str, Mapping[str, Any]]) -> Table:
+    columns = ("link", "state", "for", "losses", "speed", "driver", "addresses")
+    table = _table("\nlinks", columns)
+    for name, link in links.items():
+        state = "up" if link["carrier"] else "down" if link["admin_up"] else "set down"
+        since_ns = link.get("since_mono_ns")
+        age = duration((time.monotonic_ns() - since_ns) / 1e9) if since_ns else "-"
+        speed = link["speed_mbps"]
+        addresses = ", ".join(f"{a['address']}/{a['prefix_len']}" for a in link["addresses"])
+        table.add_row(
+            name,
+            _styled(state),
+            age,
+            str(link["carrier_downs"]),
+            f"{speed} Mbit/s" if speed else "-",
+            link["driver"] or link["kind"] or "-",
+            addresses or "-",
+        )
+    return table
+
+
+def _agent(console: Console, agent: Mapping[str, Any]) -> None:
+    waiting = f" ({agent['pending']} to send, {agent['parked']} refused)"
+    console.print(
+        f"\nagent: trainers' broker {agent['leg_a']}; fleet {agent['leg_b']}; "
+        f"outbox {agent['outbox']}{waiting}"
+    )

@@ -1,0 +1,84 @@
+"""Values that are possible one by one and make no sense together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from linkhold.config.schema import plain, shown
+from linkhold.config.settings import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from linkhold.config.schema import Key
+    from linkhold.config.settings import BrokerSettings, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, where it stands, and the other place that it disagrees with."""
+
+    at: Key
+    text: str
+    other: Key = ()
+
+
+def contradictions(settings: Settings) -> Iterator[Finding]:
+    """Yield every pair of settings that disagree."""
+    yield from _policy(settings)
+    yield from _ways_out(settings)
+    yield from _brokers(settings)
+
+
+def _policy(settings: Settings) -> Iterator[Finding]:
+    policy = settings.policy
+    if policy.flap_window_s < policy.flap_quiet_s:
+        window, quiet = plain(policy.flap_window_s), plain(policy.flap_quiet_s)
+        yield Finding(
+            ("policy", "flap_window_s"),
+            f"{window} is shorter than flap_quiet_s, {quiet}; allowed: at least flap_quiet_s",
+            ("policy", "flap_quiet_s"),
+        )
+
+
+def _ways_out(settings: Settings) -> Iterator[Finding]:
+    names: dict[str, int] = {}
+    targets: dict[tuple[str, str], int] = {}
+    for number, way in enumerate(settings.ways_out):
+        at: Key = ("ways_out", number)
+        first = names.setdefault(way.name, number)
+        if first != number:
+            text = f"{shown(way.name)} is given twice; allowed: a name once"
+            yield Finding((*at, "name"), text, ("ways_out", first, "name"))
+        first = targets.setdefault((way.link, way.target), number)
+        if first != number:
+            text = f"{way.target} over {way.link} is given twice; allowed: once"
+            yield Finding((*at, "target"), text, ("ways_out", first, "target"))
+        link = settings.links.get(way.link)
+        if link is not None and link.role is Role.IGNORE:
+            text = f"{way.link} has the role ignore; allowed: a link that is watched"
+            yield Finding((*at, "link"), text, ("links", way.link, "role"))
+
+
+def _brokers(settings: Settings) -> Iterator[Finding]:
+    seen: dict[tuple[str, int], int] = {}
+    for number, broker in enumerate(settings.mqtt.fleet):
+        at: Key = ("mqtt", "fleet", number)
+        first = seen.setdefault((broker.host.lower().rstrip("."), broker.tcp_port), number)
+        if first != number:
+            text = f"{broker.host} port {broker.tcp_port} is given twice; allowed: a broker once"
+            yield Finding((*at, "host"), text, ("mqtt", "fleet", first, "host"))
+        yield from _credentials(broker, at)
+
+
+def _credentials(broker: BrokerSettings, at: Key) -> Iterator[Finding]:
+    if broker.password_file and not broker.username:
+        text = "given without username; allowed: both, neither or username alone"
+        yield Finding((*at, "password_file"), text, (*at, "username"))
+    if broker.tls is None:
+        return
+    for one, other in (("cert", "key"), ("key", "cert")):
+        if getattr(broker.tls, one) and not getattr(broker.tls, other):
+            text = f"given without {other}; allowed: both or neither"
+            yield Finding((*at, "tls", one), text, (*at, "tls", other))

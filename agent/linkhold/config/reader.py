@@ -1,0 +1,200 @@
+"""Node tree -> :class:`Settings`: one walk along the schema that collects every mistake."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from linkhold.config.document import SPOILED
+from linkhold.config.schema import FORMS, Kind, Option, dotted, options, shown
+from linkhold.config.settings import Settings
+from linkhold.config.values import (
+    WrongError,
+    convert,
+    describe,
+    did_you_mean,
+    is_interface,
+    is_null,
+    is_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from linkhold.config.contradictions import Finding
+    from linkhold.config.schema import Key
+
+
+class Reader:
+    """Walks a node tree along the schema and collects mistakes, as pairs of line and text.
+
+    A value with a mistake is replaced by its default, so that the walk can go on.
+    """
+
+    def __init__(self) -> None:
+        self.mistakes: list[tuple[int, str]] = []
+        self._lines: dict[Key, int] = {}
+        self._wrong: set[Key] = set()
+
+    def read(self, root: yaml.Node | None) -> Settings:
+        """Return the settings under ``root``."""
+        self._lines[()] = 1
+        if root is None:
+            return Settings()
+        settings: Settings = self._section(Settings, root, ())
+        return settings
+
+    def sorted_mistakes(self) -> Iterator[str]:
+        """Yield ``line: text`` in the order of the file."""
+        return (f"{line}: {text}" for line, text in sorted(self.mistakes, key=lambda one: one[0]))
+
+    def report_line(self, line: int, text: str) -> None:
+        """Note a mistake of the file's form."""
+        self.mistakes.append((line, text))
+
+    def report_all(self, findings: Iterable[Finding]) -> None:
+        """Note findings, except those about values that are mistakes already."""
+        for finding in findings:
+            places = [finding.at, finding.other]
+            if any(key[:depth] in self._wrong for key in places for depth in range(len(key) + 1)):
+                continue
+            see = f"; see {self._place(finding.other)}" if finding.other else ""
+            given = finding.at if finding.at in self._lines else finding.other or finding.at
+            text = f"{dotted(finding.at)}: {finding.text}{see}"
+            self.mistakes.append((self._line(given), text))
+
+    def _report(self, key: Key, text: str) -> None:
+        where = dotted(key) or "the top level"
+        self.mistakes.append((self._line(key), f"{where}: {text}"))
+
+    def _refuse(self, key: Key, text: str) -> None:
+        self._wrong.add(key)
+        self._report(key, text)
+
+    def _line(self, key: Key) -> int:
+        while key not in self._lines:
+            key = key[:-1]
+        return self._lines[key]
+
+    def _place(self, key: Key) -> str:
+        given = self._lines.get(key)
+        return dotted(key) + (f" (line {given})" if given else " (default)")
+
+    def _section(self, section: Any, node: yaml.Node, key: Key) -> Any:
+        known = {option.name: option for option in options(section)}
+        if node.tag == SPOILED:
+            self._wrong.add(key)
+            return section()
+        if not isinstance(node, yaml.MappingNode) and not is_null(node):
+            self._refuse(key, f"is {describe(node)}; allowed: a mapping with {', '.join(known)}")
+            return section()
+        values = {}
+        for name, value in self._entries(node, key):
+            option = known.get(name)
+            if option is None:
+                self._report((*key, name), _unknown(name, key, tuple(known)))
+            else:
+                values[name] = self._value(option, value, (*key, name))
+        for option in known.values():
+            if option.required and option.name not in values:
+                self._refuse((*key, option.name), f"is missing; allowed: {option.allowed}")
+        return section(**values)
+
+    def _entries(self, node: yaml.Node, key: Key) -> Iterator[tuple[str, yaml.Node]]:
+        """Yield the entries of a mapping (none for null), and refuse unusable keys."""
+        seen: dict[str, int] = {}
+        for name, value in node.value if isinstance(node, yaml.MappingNode) else ():
+            line = _line_of(name)
+            if name.tag == SPOILED:
+                continue
+            if not is_text(name):
+                self._refuse_key(name, key, line)
+                continue
+            at = (*key, name.value)
+            self._lines[at] = line
+            if name.value in seen:
+                self._report(at, f"given twice; allowed: once; see line {seen[name.value]}")
+            seen.setdefault(name.value, line)
+            yield name.value, value
+
+    def _refuse_key(self, name: yaml.Node, key: Key, line: int) -> None:
+        where = dotted(key) or "the top level"
+        if not isinstance(name, yaml.ScalarNode):
+            text = f"{describe(name)} is used as a key"
+        elif name.value == "<<":
+            text = "a merge key (<<) is not allowed; write the keys out"
+        else:
+            text = f"the key {shown(name.value)} means {describe(name)} in YAML; put it in quotes"
+        self.report_line(line, f"{where}: {text}")
+
+    def _value(self, option: Option, node: yaml.Node, key: Key) -> Any:
+        if node.tag == SPOILED:
+            self._wrong.add(key)
+            return option.default
+        if option.kind is Kind.SECTION:
+            return self._section(option.item, node, key)
+        if option.kind is Kind.OPTIONAL:
+            return self._optional(option, node, key)
+        if option.kind in (Kind.LIST, Kind.TABLE):
+            return self._collection(option, node, key)
+        try:
+            return convert(option, node)
+        except WrongError as error:
+            self._refuse(key, f"{error}; allowed: {option.allowed}")
+        return option.default
+
+    def _optional(self, option: Option, node: yaml.Node, key: Key) -> Any:
+        if is_null(node):
+            # Nothing could mean "off" or "with defaults"; for TLS that is no place for a guess.
+            self._refuse(key, "has no value; allowed: {} for the defaults, or no such key")
+            return option.default
+        return self._section(option.item, node, key)
+
+    def _collection(self, option: Option, node: yaml.Node, key: Key) -> Any:
+        wanted = yaml.SequenceNode if option.kind is Kind.LIST else yaml.MappingNode
+        if is_null(node):
+            return option.default
+        if not isinstance(node, wanted):
+            self._refuse(key, f"is {describe(node)}; allowed: {option.allowed}")
+            return option.default
+        entries = len(node.value)
+        if entries > option.metadata["most"]:
+            self._refuse(key, f"{entries} entries are too many; allowed: {option.allowed}")
+        walk = self._list if option.kind is Kind.LIST else self._table
+        return walk(option, node, key)
+
+    def _list(self, option: Option, node: yaml.Node, key: Key) -> tuple[Any, ...]:
+        items = []
+        for number, item in enumerate(node.value):
+            at = (*key, number)
+            self._lines[at] = _line_of(item)
+            items.append(self._section(option.item, item, at))
+        return tuple(items)
+
+    def _table(self, option: Option, node: yaml.Node, key: Key) -> dict[str, Any]:
+        entries = {}
+        for name, value in self._entries(node, key):
+            at = (*key, name)
+            if not is_interface(name):
+                self._refuse(at, f"is no interface name; allowed: {FORMS['interface']}")
+            entries[name] = self._section(option.item, value, at)
+        return entries
+
+
+def _line_of(node: yaml.Node) -> int:
+    return node.start_mark.line + 1 if node.start_mark is not None else 1
+
+
+def _unknown(name: str, key: Key, known: tuple[str, ...]) -> str:
+    elsewhere = "" if key else _home(name)
+    guess = f" (did you mean {elsewhere}?)" if elsewhere else did_you_mean(name, known)
+    return f"unknown key{guess}; allowed: {', '.join(known)}"
+
+
+def _home(name: str) -> str:
+    """Return where a key belongs that was written at the top level, or empty."""
+    for section in options(Settings):
+        if section.kind is Kind.SECTION and any(name == one.name for one in options(section.item)):
+            return f"{section.name}.{name}"
+    return ""

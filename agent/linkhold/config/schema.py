@@ -1,0 +1,151 @@
+"""The dataclasses of :mod:`linkhold.config.settings` as plain descriptions of their keys.
+
+Reader and printer work from these descriptions alone, so that a new key is one line in
+``settings.py``.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+Key: TypeAlias = tuple[str | int, ...]
+"""Where a value stands: ``("mqtt", "fleet", 0, "port")``."""
+
+
+class Kind(Enum):
+    """What a key holds."""
+
+    SECTION = "a section"
+    OPTIONAL = "an optional section"
+    LIST = "a list"
+    TABLE = "a mapping of names"
+    CHOICE = "one of some words"
+    BOOL = "true or false"
+    INT = "a whole number"
+    FLOAT = "a number"
+    TEXT = "text"
+
+
+_SCALARS = {bool: Kind.BOOL, int: Kind.INT, float: Kind.FLOAT, str: Kind.TEXT}
+FORMS = {
+    "ip": "an IP address of another machine",
+    "host": "a host name or an IP address",
+    "interface": "an interface name, 1 to 15 bytes without space, / and :",
+    "path": "an absolute path",
+    "safe": "1 to 64 letters, digits, . _ -, with no . or - at the ends",
+    "text": "text that is not empty",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One key of a section.
+
+    ``item`` is the enum of a choice, or the dataclass of a section, of a list's items or of a
+    mapping's values.
+    """
+
+    name: str
+    kind: Kind
+    default: Any
+    item: Any
+    metadata: Mapping[str, Any]
+
+    @property
+    def help(self) -> str:
+        """What the key means, one line."""
+        return str(self.metadata["help"])
+
+    @property
+    def required(self) -> bool:
+        """Whether the key must be given."""
+        return bool(self.metadata.get("text"))
+
+    @property
+    def example(self) -> Any:
+        """A value to show where the default says nothing."""
+        return self.metadata.get("example", self.default)
+
+    @property
+    def form(self) -> str:
+        """The name of the form that text must have, or empty."""
+        return next((form for form in FORMS if self.metadata.get(form)), "")
+
+    @property
+    def allowed(self) -> str:
+        """What may be written here, in words; empty for a section."""
+        if self.kind in (Kind.SECTION, Kind.OPTIONAL):
+            return ""
+        if self.kind is Kind.CHOICE:
+            return ", ".join(str(choice.value) for choice in self.item)
+        if self.kind in (Kind.INT, Kind.FLOAT):
+            return f"{plain(self.metadata['least'])} to {plain(self.metadata['most'])}"
+        if self.kind in (Kind.LIST, Kind.TABLE):
+            return f"{self.kind.value}, at most {self.metadata['most']} entries"
+        words = FORMS.get(self.form, self.kind.value)
+        return (
+            f"{words}, or empty" if self.form and not self.default and not self.required else words
+        )
+
+
+def plain(value: Any) -> str:
+    """Return a default or bound as it is written in the file (``2.0`` as ``2``)."""
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+@cache
+def options(section: Any) -> tuple[Option, ...]:
+    """Return the keys of a settings dataclass, in the order in which they are declared."""
+    hints = get_type_hints(section)
+    return tuple(_option(one, hints[one.name]) for one in fields(section))
+
+
+def dotted(key: Key) -> str:
+    """Return a key as people write it: ``mqtt.fleet[0].port``, ``links['bond0.7'].role``."""
+    text = ""
+    for part in key:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif part.isascii() and part.replace("-", "_").isidentifier():
+            text += f".{part}"
+        else:
+            text += f"[{shown(part)}]"
+    return text.lstrip(".")
+
+
+def shown(value: object, most: int = 60) -> str:
+    """Return ``value`` in quotes, on one line and not too long, for a message."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 4]}...{text[-1]}"
+
+
+def _option(one: Field[Any], hint: Any) -> Option:
+    default = one.default if one.default_factory is MISSING else one.default_factory()
+    kind, item = _kind(hint)
+    return Option(one.name, kind, default, item or one.metadata.get("item"), one.metadata)
+
+
+def _kind(hint: Any) -> tuple[Kind, Any]:
+    origin = get_origin(hint)
+    if origin is tuple:
+        return Kind.LIST, None
+    if origin is Mapping:
+        return Kind.TABLE, None
+    if origin in (types.UnionType, Union):
+        return Kind.OPTIONAL, get_args(hint)[0]
+    if is_dataclass(hint):
+        return Kind.SECTION, hint
+    if issubclass(hint, Enum):
+        return Kind.CHOICE, hint
+    return _SCALARS[hint], None

@@ -1,0 +1,199 @@
+"""The control socket: what a command line asks of the running agent.
+
+JSON lines over a Unix socket, one request and one answer a line; ``follow`` turns a connection
+into a stream. Requests only read, so everybody on the node may ask; who asks is known all the
+same (SO_PEERCRED), for requests that change something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from linkhold.model import LinkholdError, WireError
+from linkhold.wire import dumps, load_json
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from pathlib import Path
+
+MAX_CLIENTS = 16
+MAX_REQUEST_BYTES = 64 * 1024
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+IDLE_S = 30.0
+SEND_S = 10.0
+FOLLOW_QUEUE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who asks: the kernel's word for it."""
+
+    pid: int
+    uid: int
+
+
+class ControlServer:
+    """Answers requests with ``handlers[cmd](request, peer)``; ``follow`` streams :meth:`tell`."""
+
+    def __init__(
+        self,
+        path: Path,
+        handlers: Mapping[str, Callable[[Mapping[str, Any], Peer], Awaitable[dict[str, Any]]]],
+    ) -> None:
+        self._path = path
+        self._handlers = handlers
+        self._clients = 0
+        self._followers: set[asyncio.Queue[bytes]] = set()
+        self._server: asyncio.AbstractServer | None = None
+        self.counters = {"control_refused": 0, "control_bad_requests": 0, "follow_dropped": 0}
+
+    async def start(self) -> None:
+        """Listen; raises OSError. A socket that a killed agent left is replaced."""
+        self._path.unlink(missing_ok=True)
+        self._server = await asyncio.start_unix_server(
+            self._serve, str(self._path), limit=MAX_REQUEST_BYTES
+        )
+        self._path.chmod(0o666)
+
+    def tell(self, event: bytes) -> None:
+        """Send an event to everybody who follows; a follower that is too slow misses some."""
+        for follower in self._followers:
+            try:
+                follower.put_nowait(event)
+            except asyncio.QueueFull:
+                self.counters["follow_dropped"] += 1
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._clients >= MAX_CLIENTS:
+            self.counters["control_refused"] += 1
+            writer.close()
+            return
+        self._clients += 1
+        try:
+            await self._converse(reader, writer)
+        except (OSError, asyncio.TimeoutError):
+            return  # the other side went away or went silent
+        finally:
+            self._clients -= 1
+            writer.close()
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer = _peer_of(writer)
+        while True:
+            try:
+                line = await asyncio.wait_for(reader.readline(), IDLE_S)
+            except ValueError:
+                line = b"too long"
+            if not line:
+                return
+            request = self._parse(line)
+            if request is not None and request.get("cmd") == "follow":
+                await self._follow(writer)
+                return
+            writer.write(dumps(await self._answer(request, peer)) + b"\n")
+            await asyncio.wait_for(writer.drain(), SEND_S)
+
+    def _parse(self, line: bytes) -> dict[str, Any] | None:
+        with contextlib.suppress(WireError):
+            request = load_json(line)
+            if isinstance(request, dict):
+                return request
+        self.counters["control_bad_requests"] += 1
+        return None
+
+    async def _answer(self, request: dict[str, Any] | None, peer: Peer) -> dict[str, Any]:
+        if request is None:
+            return {"ok": False, "error": "a request is one JSON object on one line"}
+        handler = self._handlers.get(str(request.get("cmd")))
+        if handler is None:
+            known = ", ".join(sorted([*self._handlers, "follow"]))
+            return {"ok": False, "error": f"unknown cmd {request.get('cmd')!r}; known: {known}"}
+        try:
+            return {"ok": True, **await handler(request, peer)}
+        except LinkholdError as error:
+            return {"ok": False, "error": str(error)}
+
+    async def _follow(self, writer: asyncio.StreamWriter) -> None:
+        queue: asyncio.Queue[bytes] = asyncio.Queue(FOLLOW_QUEUE)
+        self._followers.add(queue)
+        try:
+            while True:
+                writer.write(await queue.get() + b"\n")
+                await asyncio.wait_for(writer.drain(), SEND_S)
+        finally:
+            self._followers.discard(queue)
+
+    async def stop(self) -> None:
+        """Stop listening and remove the socket."""
+        if self._server is not None:
+            self._server.close()
+            self._path.unlink(missing_ok=True)
+
+
+def _peer_of(writer: asyncio.StreamWriter) -> Peer:
+    sock: socket.socket = writer.get_extra_info("socket")
+    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid, uid, _gid = struct.unpack("3i", raw)
+    return Peer(pid, uid)
+
+
+class NoAgent(LinkholdError):
+    """Nobody answers on the control socket."""
+
+
+class ControlClient:
+    """Asks a running agent. ``timeout_s`` bounds every wait."""
+
+    def __init__(self, path: Path, timeout_s: float = 5.0) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(timeout_s)
+        try:
+            self._socket.connect(str(path))
+        except OSError as error:
+            self._socket.close()
+            raise NoAgent(f"no agent answers on {path} ({error.strerror or error})") from error
+        self._file = self._socket.makefile("rb")
+
+    def ask(self, cmd: str, **arguments: object) -> dict[str, Any]:
+        """Return the answer; raises :class:`NoAgent` or :class:`LinkholdError` with the reason."""
+        self._send(cmd, arguments)
+        answer = self._read()
+        if answer is None:
+            raise NoAgent("the agent ended before it answered")
+        if not answer.get("ok"):
+            raise LinkholdError(str(answer.get("error", "no reason given")))
+        return answer
+
+    def follow(self) -> Iterator[dict[str, Any]]:
+        """Ask for events from now on and return them as they happen, until the agent ends."""
+        self._send("follow", {})
+        self._socket.settimeout(None)
+        return iter(self._read, None)
+
+    def _send(self, cmd: str, arguments: Mapping[str, object]) -> None:
+        request = json.dumps({"cmd": cmd, **arguments}).encode() + b"\n"
+        try:
+            self._socket.sendall(request)
+        except OSError as error:
+            raise NoAgent(f"the agent went away ({error.strerror or error})") from error
+
+    def _read(self) -> dict[str, Any] | None:
+        try:
+            line = self._file.readline(MAX_ANSWER_BYTES)
+        except OSError as error:
+            raise NoAgent(f"the agent does not answer ({error.strerror or error})") from error
+        if not line.endswith(b"\n"):
+            return None
+        answer = load_json(line)
+        return answer if isinstance(answer, dict) else None
+
+    def close(self) -> None:
+        """Hang up."""
+        self._file.close()
+        self._socket.close()

@@ -1,0 +1,88 @@
+"""The agent's log: one line an event on standard error, never waiting for the reader.
+
+A terminal or pipe that does not take lines must not stop the loop: lines go through a bounded
+queue to a thread, and what does not fit is dropped and counted.
+"""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import os
+import queue
+import sys
+from typing import TYPE_CHECKING
+
+from linkhold.model import Severity
+from linkhold.wire import event_line
+
+if TYPE_CHECKING:
+    from linkhold.model import Event
+
+log = logging.getLogger("linkhold.agent")
+
+QUEUED_LINES = 1000
+LEVELS = {
+    Severity.INFO: logging.INFO,
+    Severity.WARNING: logging.WARNING,
+    Severity.CRITICAL: logging.CRITICAL,
+}
+PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.INFO: 6}
+"""syslog priorities, which systemd reads from ``<n>`` at the start of a line (sd-daemon(3))."""
+
+
+class _DroppingQueue(logging.handlers.QueueHandler):
+    dropped = 0
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        try:
+            self.queue.put_nowait(record)
+        except queue.Full:
+            self.dropped += 1
+
+
+class _Lines(logging.Formatter):
+    def __init__(self, *, for_journal: bool) -> None:
+        form = "%(message)s" if for_journal else "%(asctime)s %(levelname)-8s %(message)s"
+        super().__init__(form)
+        self._for_journal = for_journal
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        if self._for_journal:
+            return f"<{PRIORITIES.get(record.levelno, 7)}>{text}"
+        return text
+
+
+class AgentLog:
+    """Sets the logger up and takes it down again."""
+
+    def __init__(self) -> None:
+        lines: queue.Queue[logging.LogRecord] = queue.Queue(QUEUED_LINES)
+        self._handler = _DroppingQueue(lines)
+        output = logging.StreamHandler(sys.stderr)
+        output.setFormatter(_Lines(for_journal="JOURNAL_STREAM" in os.environ))
+        self._listener = logging.handlers.QueueListener(lines, output)
+        self._listener.start()
+        # The thread of QueueListener is a daemon: a reader that hangs does not keep us alive.
+        log.addHandler(self._handler)
+        log.setLevel(logging.INFO)
+        log.propagate = False
+
+    @property
+    def dropped(self) -> int:
+        """Lines that were dropped because nobody took them."""
+        return self._handler.dropped
+
+    def close(self) -> None:
+        """Write what waits, for at most a moment."""
+        log.removeHandler(self._handler)
+        thread = self._listener._thread  # noqa: SLF001 - stop() waits without bound
+        self._listener.enqueue_sentinel()
+        if thread is not None:
+            thread.join(0.3)
+
+
+def log_event(event: Event) -> None:
+    """Log an event at the level of its severity."""
+    log.log(LEVELS[event.severity], "%s", event_line(event.type, event.subject, event.data))

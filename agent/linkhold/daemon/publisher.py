@@ -1,0 +1,90 @@
+"""What a decision becomes: state file first, then leg A, then outbox and leg B."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from linkhold.daemon import host
+from linkhold.model import StoreError
+from linkhold.store.outbox import entry_of
+from linkhold.store.statefile import StateFile
+from linkhold.wire import dumps, wrap_state
+from linkhold.wire.state import state_document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from linkhold.legs.fleet import FleetLeg
+    from linkhold.legs.local import LocalLeg
+    from linkhold.model import Event, Identity, Moment, NodeState
+    from linkhold.store.keeper import Keeper
+
+
+class Publisher:
+    """Hands every state and event to those who want it, in the order of the design.
+
+    ``tell`` gets each event's bytes for people who follow on the control socket; ``counters``
+    collects the counters of all parts, which are shown in the state.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        state_file: Path,
+        keeper: Keeper,
+        tell: Callable[[bytes], None],
+        counters: Callable[[], Mapping[str, int]],
+    ) -> None:
+        self._identity = identity
+        self._file = StateFile(state_file)
+        self._keeper = keeper
+        self._tell = tell
+        self._counters = counters
+        self._clock = host.ClockCheck()
+        self.local: LocalLeg | None = None
+        self.fleet: FleetLeg | None = None
+        self.file_failures = 0
+        self.file_problem = ""
+
+    def publish(
+        self, state: NodeState, events: Sequence[Event], now: Moment, next_seq: int
+    ) -> None:
+        """Publish a changed state and the events that go with it.
+
+        ``next_seq`` is the number of the next event, which a birth names.
+        """
+        document = self._write(state, now)
+        cloud_event = wrap_state(self._identity, state.epoch, now.wall_s, document)
+        entries = [entry_of(self._identity, event) for event in events]
+        if self.local is not None:
+            self.local.publish_state(cloud_event)
+            self.local.publish_events([(entry.type, entry.payload) for entry in entries])
+        if entries:
+            self._keeper.record(entries, document)
+        if self.fleet is not None:
+            self.fleet.publish_state(cloud_event, next_seq)
+        for entry in entries:
+            self._tell(entry.payload)
+
+    def heartbeat(self, state: NodeState, now: Moment) -> None:
+        """Renew the state file and leg A, and nothing else: not the disk, not the fleet."""
+        document = self._write(state, now)
+        if self.local is not None:
+            self.local.publish_state(wrap_state(self._identity, state.epoch, now.wall_s, document))
+
+    def document(self, state: NodeState, now: Moment) -> bytes:
+        """Return the state document as bytes of JSON."""
+        shown = replace(state, agent=replace(state.agent, counters=dict(self._counters())))
+        return dumps(state_document(self._identity, shown, now, clock_synced=self._clock.synced()))
+
+    def _write(self, state: NodeState, now: Moment) -> bytes:
+        document = self.document(state, now)
+        try:
+            self._file.write(document)
+            self.file_problem = ""
+        except StoreError as error:
+            self.file_failures += 1
+            self.file_problem = str(error)
+        return document

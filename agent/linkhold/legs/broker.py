@@ -1,0 +1,143 @@
+"""The node's own broker: a mosquitto with two Unix listeners and nothing on disk.
+
+User names prove nothing on a listener without passwords, so what a client may do depends on
+the socket it came by: ``agent.sock`` (0600) may write, ``broker.sock`` may only read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import grp
+import os
+import pwd
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from linkhold.model import Unavailable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GROUP = "linkhold"
+"""Members of this group may listen; where it does not exist, every user of the node may."""
+USERS = ("linkhold-broker", "mosquitto", "nobody")
+"""Who the broker runs as when the agent is root: the first of these that exists."""
+
+CONFIGURATION = """\
+# Written by linkhold at each start; changes are lost.
+per_listener_settings true
+log_dest stderr
+log_type error
+log_type warning
+log_timestamp false
+connection_messages false
+max_queued_messages 1000
+max_inflight_messages 100
+max_packet_size 2097152
+memory_limit 67108864
+persistence false
+
+listener 0 {agent_socket}
+allow_anonymous true
+acl_file {folder}/agent.acl
+
+listener 0 {trainer_socket}
+allow_anonymous true
+max_connections 1000
+acl_file {folder}/trainer.acl
+"""
+AGENT_ACL = "topic readwrite linkhold/#\npattern readwrite linkhold/#\n"
+TRAINER_ACL = "topic read linkhold/v1/#\npattern read linkhold/v1/#\n"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFiles:
+    """Where everything of the broker lies, below the run directory."""
+
+    run_dir: Path
+
+    @property
+    def sockets(self) -> Path:
+        """Folder of the sockets; belongs to the broker's user, who must create them."""
+        return self.run_dir / "mqtt"
+
+    @property
+    def agent_socket(self) -> Path:
+        """Socket that only the agent may use."""
+        return self.sockets / "agent.sock"
+
+    @property
+    def trainer_socket(self) -> Path:
+        """Socket of the training processes."""
+        return self.sockets / "broker.sock"
+
+    @property
+    def configuration(self) -> Path:
+        """The generated configuration."""
+        return self.run_dir / "broker" / "mosquitto.conf"
+
+    @property
+    def pid_file(self) -> Path:
+        """Process id of the running broker, for a next agent to clean up."""
+        return self.run_dir / "broker" / "pid"
+
+
+def find_mosquitto() -> str:
+    """Return the path of mosquitto; raises :class:`Unavailable` where there is none."""
+    path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
+    found = shutil.which("mosquitto", path=path)
+    if found is None:
+        raise Unavailable("mosquitto is not installed; trainers read the state file instead")
+    return found
+
+
+def broker_user() -> tuple[int, int] | None:
+    """Return (uid, gid) to run the broker as, or None to run it as ourselves."""
+    if os.geteuid() != 0:
+        return None
+    for name in USERS:
+        with contextlib.suppress(KeyError):
+            entry = pwd.getpwnam(name)
+            return entry.pw_uid, entry.pw_gid
+    return None
+
+
+def write_files(files: BrokerFiles, user: tuple[int, int] | None) -> None:
+    """Write configuration and ACLs and clear the sockets' folder; raises OSError."""
+    folder = files.configuration.parent
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    files.sockets.mkdir(mode=0o755, exist_ok=True)
+    if user is not None:
+        os.chown(files.sockets, *user)
+    for socket in (files.agent_socket, files.trainer_socket):
+        socket.unlink(missing_ok=True)
+    text = CONFIGURATION.format(
+        agent_socket=files.agent_socket, trainer_socket=files.trainer_socket, folder=folder
+    )
+    if user is None and os.geteuid() == 0:
+        text += "user root\n"
+    for name, content in (
+        ("agent.acl", AGENT_ACL),
+        ("trainer.acl", TRAINER_ACL),
+        (files.configuration.name, text),
+    ):
+        path = folder / name
+        path.write_text(content)
+        path.chmod(0o644)
+
+
+def open_to_trainers(files: BrokerFiles) -> str:
+    """Set owner and mode of both sockets; return in words who may listen. Raises OSError."""
+    files.agent_socket.chmod(0o600)
+    if os.geteuid() != 0:
+        files.trainer_socket.chmod(0o660)
+        return "this user"
+    try:
+        gid = grp.getgrnam(GROUP).gr_gid
+    except KeyError:
+        files.trainer_socket.chmod(0o666)
+        return f"every user (there is no group {GROUP})"
+    os.chown(files.trainer_socket, -1, gid)
+    files.trainer_socket.chmod(0o660)
+    return f"group {GROUP}"

@@ -1,0 +1,239 @@
+"""Leg A: state and events to the training processes of this node, over the node's own broker.
+
+Everything runs in the agent's event loop; the only thing that may block, connecting, is done
+in a thread. Only the newest state matters, so a broker that does not read costs nothing but a
+flag: what could not be sent is sent when it reads again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from typing import TYPE_CHECKING
+
+from linkhold.children import Child, kill_leftover
+from linkhold.decide.readings import LegReading
+from linkhold.legs.backoff import Backoff
+from linkhold.legs.broker import (
+    BrokerFiles,
+    broker_user,
+    find_mosquitto,
+    open_to_trainers,
+    write_files,
+)
+from linkhold.model import BrokerError, Unavailable
+from linkhold.mqtt import Acknowledged, Connected, Connection, Lost, Will
+from linkhold.threads import in_thread
+from linkhold.wire import CONTENT_TYPE, event_topic, state_topic, status_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from linkhold.decide.readings import Reading
+
+TICK_S = 1.0
+SOCKET_WAIT_S = 5.0
+SOCKET_POLL_S = 0.02
+HUNG_AFTER_S = 5.0
+"""A broker on this machine that leaves a publication unanswered this long is hung: kill it."""
+WILL_DELAY_S = 10
+KILL_AFTER_S = 0.5
+
+
+class LocalLeg:
+    """Runs the broker and keeps the retained state in it true.
+
+    ``report`` receives a :class:`LegReading` at each change of health. All methods belong to
+    the event loop's thread.
+    """
+
+    def __init__(self, run_dir: Path, prefix: str, report: Callable[[Reading], None]) -> None:
+        self._files = BrokerFiles(run_dir)
+        self._prefix = prefix
+        self._report = report
+        self._status: LegReading | None = None
+        self._child: Child | None = None
+        self._connection: Connection | None = None
+        self._registered = -1
+        self._up = False
+        self._state: bytes | None = None
+        self._dirty = False
+        self._unanswered: dict[int, float] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._ended = asyncio.Event()
+        self.counters = {"leg_a_restarts": 0, "leg_a_dropped_events": 0}
+        self.listeners = ""
+
+    def start(self) -> None:
+        """Begin to run the broker; returns at once."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        backoff = Backoff(first_s=0.2, most_s=10.0)
+        while True:
+            began = time.monotonic()
+            try:
+                reason = await self._live()
+            except Unavailable as missing:
+                self._say("unavailable", str(missing))
+                return
+            except (OSError, BrokerError) as error:
+                reason = str(error)
+            await self._end_broker()
+            self._say("down", reason)
+            self.counters["leg_a_restarts"] += 1
+            backoff, wait_s = backoff.failed(time.monotonic() - began)
+            await asyncio.sleep(wait_s)
+
+    def _say(self, status: str, reason: str = "") -> None:
+        reading = LegReading("a", status, reason)
+        if reading != self._status:
+            self._status = reading
+            self._report(reading)
+
+    async def _live(self) -> str:
+        """Start broker and connection, serve until one of them ends, return why."""
+        binary, user = find_mosquitto(), broker_user()
+        kill_leftover(self._files.pid_file, str(self._files.configuration))
+        write_files(self._files, user)
+        self._ended.clear()
+        self._child = Child(
+            [binary, "-c", str(self._files.configuration)], self._broker_exited, user=user
+        )
+        self._files.pid_file.write_text(str(self._child.pid))
+        await self._wait_for_sockets()
+        self.listeners = open_to_trainers(self._files)
+        await self._connect()
+        while not self._ended.is_set():
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), TICK_S)
+            if self._tick():
+                return "the broker does not answer"
+        return self._last_words()
+
+    def _broker_exited(self, _code: int) -> None:
+        self._ended.set()
+
+    def _last_words(self) -> str:
+        lines = self._child.last_lines if self._child else ()
+        return f"the broker ended: {lines[-1]}" if lines else "the broker ended"
+
+    async def _wait_for_sockets(self) -> None:
+        deadline = time.monotonic() + SOCKET_WAIT_S
+        sockets = (self._files.agent_socket, self._files.trainer_socket)
+        while not all(socket.exists() for socket in sockets):
+            if self._ended.is_set():
+                raise BrokerError(self._last_words())
+            if time.monotonic() > deadline:
+                raise BrokerError("the broker made no sockets")
+            await asyncio.sleep(SOCKET_POLL_S)
+
+    async def _connect(self) -> None:
+        # The client id is a secret: whoever knew it could disconnect the agent by taking it.
+        connection = Connection(
+            secrets.token_hex(16),
+            unix=True,
+            will=Will(status_topic(self._prefix), b"offline", WILL_DELAY_S),
+        )
+        await in_thread(lambda: connection.open_unix(self._files.agent_socket))
+        self._connection = connection
+        self._registered = connection.fileno()
+        asyncio.get_running_loop().add_reader(self._registered, self._readable)
+        self._unanswered = {0: time.monotonic()}  # 0 stands for the CONNACK
+
+    def _readable(self) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        connection.read()
+        for notice in connection.take():
+            if isinstance(notice, Acknowledged):
+                self._unanswered.pop(notice.mid, None)
+            elif isinstance(notice, Connected):
+                self._unanswered.pop(0, None)
+                self._welcome()
+            elif isinstance(notice, Lost):
+                self._drop_connection()
+                self._ended.set()
+        self._flush()
+
+    def _welcome(self) -> None:
+        self._up = True
+        self._say("up")
+        self._send(status_topic(self._prefix), b"online", retain=True)
+        self._dirty = self._state is not None
+
+    def _tick(self) -> bool:
+        """Keep the connection alive; tell whether the broker is hung."""
+        if self._connection is not None:
+            self._connection.tick()
+            self._readable()
+        oldest = next(iter(self._unanswered.values()), None)
+        return oldest is not None and time.monotonic() - oldest > HUNG_AFTER_S
+
+    def publish_state(self, cloud_event: bytes) -> None:
+        """Publish the retained state, now or as soon as the broker can take it."""
+        self._state = cloud_event
+        self._dirty = True
+        self._flush()
+
+    def publish_events(self, events: Sequence[tuple[str, bytes]]) -> None:
+        """Publish (type, CloudEvent) pairs; dropped and counted when the broker cannot take them.
+
+        Trainers act on state only, so nothing depends on these.
+        """
+        for kind, payload in events:
+            if not self._up or not self._send(event_topic(self._prefix, kind), payload):
+                self.counters["leg_a_dropped_events"] += 1
+
+    def _flush(self) -> None:
+        connection = self._connection
+        if not (self._dirty and self._up and connection and self._state):
+            return
+        if connection.wants_write:
+            connection.tick()
+        if not connection.wants_write:
+            self._dirty = not self._send(state_topic(self._prefix), self._state, retain=True)
+
+    def _send(self, topic: str, payload: bytes, *, retain: bool = False) -> bool:
+        if self._connection is None:
+            return False
+        try:
+            mid = self._connection.publish(
+                topic, payload, qos=1, retain=retain, content_type=CONTENT_TYPE
+            )
+        except BrokerError:
+            return False
+        self._unanswered[mid] = time.monotonic()
+        return True
+
+    def _drop_connection(self) -> None:
+        if self._registered >= 0:
+            asyncio.get_running_loop().remove_reader(self._registered)
+        if self._connection is not None:
+            self._connection.abandon()
+        self._registered, self._connection, self._up = -1, None, False
+        self._unanswered = {}
+
+    async def _end_broker(self) -> None:
+        self._drop_connection()
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+        self._files.pid_file.unlink(missing_ok=True)
+        await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        """Say goodbye and end the broker, within half a second."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        if self._connection is not None:
+            self._send(status_topic(self._prefix), b"offline", retain=True)
+            self._connection.close()
+        await asyncio.sleep(0.02)  # let trainers read the farewell before the broker goes
+        await self._end_broker()

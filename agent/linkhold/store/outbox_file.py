@@ -1,0 +1,231 @@
+"""Opening the outbox: a missing one is made, a damaged one is kept aside and replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import stat
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from linkhold.model import StoreError
+from linkhold.store.outbox import COLUMNS, Outbox
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from linkhold.config.settings import OutboxSettings
+
+FILE_NAME = "outbox.db"
+VERSION = 1
+"""``PRAGMA user_version``: a file of any other version is kept aside, whether older or newer."""
+CHECK_BYTES = 64 << 20
+"""Files up to this size are checked whole at start (about 0.1 s); damage in larger ones is found
+when it is met."""
+KEEP_DAMAGED = 3
+"""Damaged files that are kept; older ones are deleted."""
+
+_SCHEMA = """
+CREATE TABLE event (
+    row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
+    session TEXT NOT NULL, seq INTEGER NOT NULL, type TEXT NOT NULL, subject TEXT NOT NULL,
+    severity TEXT NOT NULL, wall_s REAL NOT NULL, payload BLOB NOT NULL,
+    status TEXT NOT NULL, code INTEGER NOT NULL, attempts INTEGER NOT NULL);
+CREATE INDEX event_status ON event (status);
+CREATE INDEX event_session ON event (session, seq);
+CREATE TABLE kept (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE total (status TEXT PRIMARY KEY, rows INTEGER NOT NULL, bytes INTEGER NOT NULL)
+    WITHOUT ROWID;
+INSERT INTO total VALUES ('pending', 0, 0), ('delivered', 0, 0), ('no_subscriber', 0, 0),
+    ('parked', 0, 0), ('local', 0, 0);
+CREATE TRIGGER event_added AFTER INSERT ON event BEGIN
+    UPDATE total SET rows = rows + 1, bytes = bytes + length(new.payload)
+        WHERE status = new.status; END;
+CREATE TRIGGER event_removed AFTER DELETE ON event BEGIN
+    UPDATE total SET rows = rows - 1, bytes = bytes - length(old.payload)
+        WHERE status = old.status; END;
+CREATE TRIGGER event_marked AFTER UPDATE OF status ON event BEGIN
+    UPDATE total SET rows = rows - 1, bytes = bytes - length(old.payload)
+        WHERE status = old.status;
+    UPDATE total SET rows = rows + 1, bytes = bytes + length(new.payload)
+        WHERE status = new.status; END;
+"""
+_COLUMNS_CHECK = (
+    f"SELECT {COLUMNS} FROM event LIMIT 1",  # noqa: S608
+    "SELECT key, value FROM kept LIMIT 1",
+    "SELECT status, rows, bytes FROM total LIMIT 1",
+)
+
+
+class _Damaged(Exception):
+    """The file is no outbox of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedStore:
+    """What the start found. ``outbox`` is None when events can only be kept in memory.
+
+    ``baseline`` is the state as last committed, ``position`` (session, seq) of the last event.
+    ``problem`` is empty when all is well; with an outbox it says that a damaged file was kept
+    aside, and under which name.
+    """
+
+    outbox: Outbox | None
+    baseline: bytes | None = None
+    position: tuple[str, int] | None = None
+    problem: str = ""
+
+
+def open_store(state_dir: Path, settings: OutboxSettings) -> OpenedStore:
+    """Open ``outbox.db`` in ``state_dir``, which is made (0700) if need be. Never raises.
+
+    May block for as long as the disk does.
+    """
+    try:
+        outbox, problem = open_outbox(state_dir, settings)
+        return OpenedStore(outbox, outbox.baseline(), outbox.last_position(), problem)
+    except (StoreError, OSError, sqlite3.Error) as error:
+        return OpenedStore(None, problem=reason_of(error))
+
+
+def open_outbox(state_dir: Path, settings: OutboxSettings) -> tuple[Outbox, str]:
+    """Open or make the outbox; the text says what was damaged and where it is kept now.
+
+    Raises :class:`StoreError` when the folder or the file cannot be used.
+    """
+    path = state_dir / FILE_NAME
+    try:
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            return Outbox(_connect(path), settings), ""
+        except _Damaged as damage:
+            kept = set_aside(path)
+            return Outbox(_connect(path), settings), f"{damage}; kept as {kept.name}"
+    except (_Damaged, OSError, sqlite3.Error) as error:
+        raise StoreError(f"{path}: {reason_of(error)}") from error
+
+
+def set_aside(path: Path) -> Path:
+    """Rename the database with its -wal and -shm to ``<name>.damaged-<time>``.
+
+    Returns the new path of the database. Raises ``OSError``.
+    """
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    target = path.with_name(f"{path.name}.damaged-{stamp}")
+    number = 1
+    while os.path.lexists(target):
+        number += 1
+        target = path.with_name(f"{path.name}.damaged-{stamp}-{number}")
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        with contextlib.suppress(FileNotFoundError):
+            path.with_name(path.name + suffix).rename(target.with_name(target.name + suffix))
+    _forget_old(path)
+    return target
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the text of an error as a person would say it."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__
+
+
+def _forget_old(path: Path) -> None:
+    pattern = f"{path.name}.damaged-*"
+    kept = [one for one in path.parent.glob(pattern) if not one.name.endswith(("-wal", "-shm"))]
+    kept.sort(key=lambda one: one.lstat().st_ctime_ns)
+    for old in kept[:-KEEP_DAMAGED]:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            with contextlib.suppress(OSError):  # a folder that lay in its place stays
+                old.with_name(old.name + suffix).unlink()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open, check and if need be make the database; raises _Damaged, OSError, sqlite3.Error."""
+    for suffix in ("", "-wal", "-shm"):
+        _check_regular(path.with_name(path.name + suffix))
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    path.chmod(0o600)
+    database = sqlite3.connect(path, timeout=1.0, isolation_level=None)
+    try:
+        database.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        if not path.stat().st_size:  # later it would be a write, which a full disk refuses
+            database.execute("PRAGMA auto_vacuum = INCREMENTAL").fetchall()
+        _configure(database)
+        _prepare(database, path.stat().st_size)
+    except sqlite3.DatabaseError as error:
+        database.close()
+        if is_damage(error):
+            raise _Damaged(str(error)) from error
+        raise
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def is_damage(error: Exception) -> bool:
+    """Tell a damaged file from a disk that refuses: Python has a class of its own for the rest."""
+    return type(error) is sqlite3.DatabaseError
+
+
+def _check_regular(path: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise _Damaged(f"{path.name} is no regular file")
+
+
+def _configure(database: sqlite3.Connection) -> None:
+    # Exclusive: no -shm file, whose memory map would kill the agent when a disk is full.
+    for pragma in (
+        "locking_mode = EXCLUSIVE",
+        "journal_mode = WAL",
+        "synchronous = FULL",
+        "cell_size_check = ON",
+        "temp_store = MEMORY",
+        f"journal_size_limit = {16 << 20}",
+    ):
+        database.execute(f"PRAGMA {pragma}").fetchall()
+
+
+def _prepare(database: sqlite3.Connection, size: int) -> None:
+    tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    version = database.execute("PRAGMA user_version").fetchone()[0]
+    if not tables and not version:
+        database.executescript(
+            f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;"
+        )
+        return
+    if version != VERSION:
+        raise _Damaged(f"schema version {version}, expected {VERSION}")
+    if size <= CHECK_BYTES:
+        found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if found != "ok":
+            raise _Damaged(str(found).replace("\n", " "))
+    try:
+        for query in _COLUMNS_CHECK:
+            database.execute(query).fetchall()
+    except sqlite3.OperationalError as error:
+        raise _Damaged(f"not the schema of version {VERSION}: {error}") from error
+
+
+def read_history(state_dir: Path, since_wall_s: float, limit: int) -> list[bytes]:
+    """Return the newest ``limit`` events since a wall-clock time, oldest first, without an agent.
+
+    Reads only. Raises :class:`StoreError` when there is no outbox or it cannot be read.
+    """
+    path = state_dir / FILE_NAME
+    query = (
+        "SELECT payload FROM (SELECT row, payload FROM event WHERE wall_s >= ?"
+        " ORDER BY row DESC LIMIT ?) ORDER BY row"
+    )
+    try:
+        with contextlib.closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        ) as database:
+            return [bytes(payload) for (payload,) in database.execute(query, (since_wall_s, limit))]
+    except sqlite3.Error as error:
+        why = "no outbox there" if not path.exists() else reason_of(error)
+        raise StoreError(f"{path}: {why}") from error

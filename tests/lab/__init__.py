@@ -1,0 +1,1 @@
+"""Tests on a kernel of their own; see docs/lab.md."""

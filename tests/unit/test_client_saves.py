@@ -1,0 +1,147 @@
+"""When a checkpoint is due, with a simulated clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from linkhold.client import Hold
+
+
+def due(hold: Any, *steps: int, save: bool = True) -> list[int]:
+    """Walk the steps as a loop does; return those at which a checkpoint was made."""
+    made = []
+    for step in steps:
+        hold.step(step)
+        if hold.checkpoint_due(step):
+            made.append(step)
+            if save:
+                with hold.saving():
+                    hold.advance(1)
+    return made
+
+
+def test_every_n_steps() -> None:
+    """Checkpoints fall on multiples of N, wherever the loop began."""
+    hold = Hold.fake(checkpoint_every_steps=10)
+
+    assert due(hold, *range(3, 35)) == [10, 20, 30]
+
+
+def test_every_n_steps_without_saving() -> None:
+    """Whoever never uses saving() gets the same schedule."""
+    hold = Hold.fake(checkpoint_every_steps=10)
+
+    assert due(hold, *range(3, 35), save=False) == [10, 20, 30]
+
+
+def test_steps_start_over() -> None:
+    """A counter that starts over with each epoch is followed."""
+    hold = Hold.fake(checkpoint_every_steps=10)
+
+    assert due(hold, *range(15), *range(15)) == [10, 10]
+
+
+def test_every_s() -> None:
+    """The interval in seconds counts from the end of the last save."""
+    hold = Hold.fake(checkpoint_every_s=60)
+    assert due(hold, 1) == []
+    hold.advance(60)
+    assert due(hold, 2, 3) == [2]
+    hold.advance(59)
+    assert due(hold, 4) == []
+    hold.advance(1)
+    assert due(hold, 5) == [5]
+
+
+def test_request_is_served_once() -> None:
+    """Each request of the agent is answered by one save, a new one by another."""
+    hold = Hold.fake(checkpoint="on battery")
+    assert due(hold, 1, 2, 3) == [1]
+    hold.set(network="degraded")
+    assert due(hold, 4) == []
+    hold.set(checkpoint="rebalance")
+    assert due(hold, 5, 6) == [5]
+    hold.set(checkpoint=None)
+    assert due(hold, 7) == []
+
+
+def test_asked_twice_at_one_step() -> None:
+    """A second question at the same step gets the same answer, until the save is made."""
+    hold = Hold.fake(checkpoint="on battery")
+    hold.step(1)
+    assert hold.checkpoint_due(1)
+    assert hold.checkpoint_due(1)
+    with hold.saving():
+        pass
+    assert not hold.checkpoint_due(1)
+
+
+def test_remote_waits_for_uploads() -> None:
+    """Saves that need the network are not due while uploads are on hold, and are made up for."""
+    hold = Hold.fake(checkpoint_every_steps=10, uploads="hold", checkpoint="on battery")
+    assert due(hold, *range(15)) == []
+    hold.set(uploads="go")
+    assert due(hold, *range(15, 25)) == [15, 20]
+
+
+def test_local_does_not_wait() -> None:
+    """Saves to a local disk go on while uploads are on hold."""
+    hold = Hold.fake(checkpoint_every_steps=10, uploads="hold", checkpoint_to="local")
+
+    assert due(hold, *range(15)) == [10]
+
+
+def test_silent_agent_opens_the_gate_without_a_step() -> None:
+    """Paused checkpointing ends with the agent's silence even if nobody raises the flag."""
+    hold = Hold.fake(checkpoint_every_steps=10, uploads="hold")
+    assert due(hold, 1, 11) == []
+    hold._fake.newest = None
+    assert hold.checkpoint_due(12)
+
+
+def test_before_a_stop_once() -> None:
+    """One checkpoint is due before a stop, and serves a request that came with it."""
+    hold = Hold.fake(checkpoint="power low", stop="power low", stop_in_s=300)
+    assert due(hold, 1, 2, 3) == [1]
+    assert hold.stop_due
+
+
+def test_failed_save_is_due_again_later() -> None:
+    """A save that raised serves nothing; it is due again after growing pauses."""
+    hold = Hold.fake(checkpoint="on battery")
+    pauses = []
+    for step in range(200):
+        hold.step(step)
+        if hold.checkpoint_due(step):
+            pauses.append(step)
+            with pytest.raises(OSError, match="disk full"), hold.saving():
+                raise OSError("disk full")
+        hold.advance(1)
+
+    assert pauses == [0, 10, 30, 70, 150]
+    hold.advance(200)
+    assert due(hold, 201, 202) == [201]
+
+
+def test_request_during_a_save_is_not_served_by_it() -> None:
+    """A request that comes while a save is under way asks for another one."""
+    hold = Hold.fake(checkpoint_every_steps=1)
+    hold.step(1)
+    assert not hold.checkpoint_due(1)
+    assert hold.checkpoint_due(2)
+    with hold.saving():
+        hold.set(checkpoint="on battery")
+    assert due(hold, 3) == [3]
+
+
+def test_save_times() -> None:
+    """The last save time and a moving mean of all are known."""
+    hold = Hold.fake()
+    assert (hold.last_save_s, hold.save_s) == (None, None)
+    for seconds in (10, 20):
+        with hold.saving():
+            hold.advance(seconds)
+
+    assert (hold.last_save_s, hold.save_s) == (20.0, 13.0)

@@ -1,0 +1,80 @@
+"""The printed default file and the table in the README say what the schema says."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from linkhold.config import Settings, default_file, load, readme_table
+from linkhold.config.schema import Kind, Option, options
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def every_option(section: Any = Settings) -> list[Option]:
+    """Return all keys of all sections."""
+    found = []
+    for option in options(section):
+        found.append(option)
+        if option.item is not None and dataclasses.is_dataclass(option.item):
+            found += every_option(option.item)
+    return found
+
+
+def test_default_file_is_the_defaults(tmp_path: Path) -> None:
+    """The printed file can be installed as it stands and changes nothing."""
+    path = tmp_path / "c.yaml"
+    path.write_text(default_file())
+
+    assert load(path) == Settings()
+
+
+def test_examples_are_valid(tmp_path: Path) -> None:
+    """The commented examples, once uncommented, are a valid configuration that has them all."""
+    path = tmp_path / "c.yaml"
+    path.write_text(re.sub(r"(?m)^#(?=  )", "", default_file()))
+    got = load(path)
+
+    assert list(got.links) == ["eth2"]
+    assert [way.link for way in got.ways_out] == ["eth1"]
+    assert [broker.tls is not None for broker in got.mqtt.fleet] == [True]
+
+
+def test_default_file_fits_a_terminal() -> None:
+    """No line of the default file is wrapped by an editor of 100 columns."""
+    assert max(map(len, default_file().splitlines())) <= 100
+
+
+@pytest.mark.parametrize("option", every_option(), ids=lambda option: option.name)
+def test_every_key_is_explained(option: Option) -> None:
+    """Each key has a help text on one line, and each number has both bounds."""
+    assert option.help
+    assert option.help.isprintable()
+    assert f" {option.name}:" in default_file().replace("\n", "\n ")
+    if option.kind in (Kind.INT, Kind.FLOAT, Kind.LIST, Kind.TABLE):
+        assert "most" in option.metadata
+    assert option.allowed or option.kind in (Kind.SECTION, Kind.OPTIONAL)
+
+
+def test_table_has_every_key() -> None:
+    """The table names each key by its full path, once."""
+    rows = readme_table().splitlines()[2:]
+    paths = [row.split("`")[1] for row in rows]
+
+    assert len(set(paths)) == len(paths)
+    assert len(paths) == sum(option.kind is not Kind.SECTION for option in every_option())
+    assert {"site", "links.<name>.role", "mqtt.fleet[].tls.ca", "outbox.keep_days"} <= set(paths)
+    assert all(row.count(" | ") == 2 for row in rows)
+
+
+def test_readme_has_the_table() -> None:
+    """The README's block is the generated table, so that it cannot go stale."""
+    text = README.read_text() if README.exists() else ""
+    block = re.search(r"<!-- config:begin -->\n(.*?)<!-- config:end -->", text, re.DOTALL)
+
+    assert block, "README.md lacks <!-- config:begin --> ... <!-- config:end -->"
+    assert block[1].strip() == readme_table().strip(), "put linkhold.config.readme_table() there"

@@ -1,0 +1,152 @@
+"""Properties of the reader that hold for every file."""
+
+from __future__ import annotations
+
+import dataclasses
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+
+from linkhold.config import Settings, default_file, load
+from linkhold.config.contradictions import contradictions
+from linkhold.config.schema import Kind, Option, options
+from linkhold.model import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+# tmp_path is shared by all examples of a test; each writes the file anew.
+relaxed = settings(suppress_health_check=list(HealthCheck), deadline=None)
+
+ADDRESSES = st.sampled_from(["192.0.2.1", "10.0.0.7", "2001:db8::5", "fe80::1"])
+WORDS = st.text("abcXYZ019", min_size=1, max_size=8)
+FORMS = {
+    "ip": ADDRESSES,
+    "host": WORDS.map(lambda word: f"h{word}.example") | ADDRESSES,
+    "interface": WORDS.map(lambda word: f"{word}.7"),
+    "path": WORDS.map(lambda word: f"/etc/{word}"),
+    "safe": WORDS,
+    "text": st.text(min_size=1).filter(lambda text: text.isprintable() and text.strip()),
+    "": WORDS | st.sampled_from(["yes", "0x1", "~", "1e5", "- a", "é", "2020-01-01"]),
+}
+
+
+def values(option: Option) -> st.SearchStrategy[Any]:
+    """Return a strategy for valid values of an option, made from the schema."""
+    bounds, item = option.metadata, option.item
+    strategies: dict[Kind, Callable[[], st.SearchStrategy[Any]]] = {
+        Kind.SECTION: lambda: sections(item),
+        Kind.OPTIONAL: lambda: st.none() | sections(item),
+        Kind.LIST: lambda: st.lists(sections(item), max_size=3).map(tuple),
+        Kind.TABLE: lambda: st.dictionaries(FORMS["interface"], sections(item), max_size=3),
+        Kind.CHOICE: lambda: st.sampled_from(list(item)),
+        Kind.BOOL: st.booleans,
+        Kind.INT: lambda: st.integers(bounds["least"], bounds["most"]),
+        Kind.FLOAT: lambda: st.floats(bounds["least"], bounds["most"]),
+        Kind.TEXT: lambda: FORMS[option.form],
+    }
+    return strategies[option.kind]()
+
+
+def sections(section: Any) -> st.SearchStrategy[Any]:
+    """Return a strategy for a whole section."""
+    return st.builds(section, **{option.name: values(option) for option in options(section)})
+
+
+def plain(value: Any) -> Any:
+    """Return settings as what YAML knows; an absent section is an absent key."""
+    if dataclasses.is_dataclass(value):
+        pairs = {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+        return {name: plain(inner) for name, inner in pairs.items() if inner is not None}
+    if isinstance(value, dict):
+        return {name: plain(inner) for name, inner in value.items()}
+    if isinstance(value, tuple):
+        return [plain(inner) for inner in value]
+    return value.value if isinstance(value, Enum) else value
+
+
+@relaxed
+@given(sections(Settings))
+def test_round_trip(tmp_path: Path, wanted: Settings) -> None:
+    """Whatever is valid, written by another YAML library call, is read back equal."""
+    assume(not list(contradictions(wanted)))
+    path = tmp_path / "c.yaml"
+    path.write_text(yaml.safe_dump(plain(wanted), allow_unicode=True), encoding="utf-8")
+
+    assert load(path) == wanted
+
+
+def attempt(path: Path, content: bytes) -> None:
+    """Load a file; the only error may be a ConfigError with clean lines."""
+    path.write_bytes(content)
+    mistakes: tuple[str, ...] = ()
+    try:
+        load(path, files=True)
+    except ConfigError as error:
+        mistakes = error.mistakes or ("",)
+    assert all(line.isprintable() and str(path) in line for line in mistakes)
+
+
+@relaxed
+@given(st.binary())
+def test_any_bytes(tmp_path: Path, content: bytes) -> None:
+    """Arbitrary bytes are the defaults or a list of mistakes, never another error."""
+    attempt(tmp_path / "c.yaml", content)
+
+
+@relaxed
+@given(st.text(st.sampled_from("ab01:-#&*!|>'\"%@`{}[],?<=~ \t\n\r\\xuU.é\u2028\0")))
+@example('"\\ud800": 1')
+@example("a: 1\n" * 50)
+def test_any_yaml_like_text(tmp_path: Path, text: str) -> None:
+    """Text made of what YAML finds special is read or refused, never another error."""
+    attempt(tmp_path / "c.yaml", text.encode())
+
+
+@relaxed
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, len(default_file())),
+            st.integers(0, 12),
+            st.sampled_from(
+                ["", ":", "\n", "  ", "- ", "{", "]", "'", '"', "&a ", "*a", "yes", "#"]
+            ),
+        ),
+        max_size=5,
+    )
+)
+def test_damaged_default_file(tmp_path: Path, edits: list[tuple[int, int, str]]) -> None:
+    """A configuration with slips of the keyboard is read or refused, never another error."""
+    text = default_file().replace("\n#  ", "\n  ")
+    for at, removed, inserted in edits:
+        text = text[:at] + inserted + text[at + removed :]
+    attempt(tmp_path / "c.yaml", text.encode())
+
+
+trees = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.dates(),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["site", "mqtt", "fleet", "host", "port", "tls", "links", "policy"])
+            | st.text(max_size=4)
+            | st.integers()
+            | st.booleans(),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@relaxed
+@given(trees)
+def test_any_valid_yaml(tmp_path: Path, tree: object) -> None:
+    """YAML of any shape and type is read or refused, never another error."""
+    attempt(tmp_path / "c.yaml", yaml.safe_dump(tree, allow_unicode=True).encode())
