@@ -438,9 +438,12 @@ class LinkHistory:
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """Everything that the state document shows. ``host`` is None before the first look."""
+    """Everything that the state document shows. ``host`` is None before the first look.
 
-    epoch: int = 0
+    ``epoch`` counts changes, so it is no part of what is compared to find one.
+    """
+
+    epoch: int = field(default=0, compare=False)
     host: HostNetwork | None = None
     histories: Mapping[int, LinkHistory] = field(default_factory=dict)
     bonds: tuple[BondView, ...] = ()

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from linkhold.decide.readings import ParkedReading, ReplayReading
-from linkhold.store.outbox import Status
+from linkhold.store.outbox import Status, Stored
 from linkhold.wire import CONTENT_TYPE
 from support.broker import Broker, Collector, wait_until
 from support.fleet import PREFIX, Node, seqs
@@ -124,8 +124,8 @@ def test_a_planned_stop_is_announced_and_what_waits_is_sent(
     assert answered == [Status.DELIVERED] * 60
 
 
-def _history(node: Node) -> list[object]:
-    rows: list[object] = []
+def _history(node: Node) -> list[Stored]:
+    rows: list[Stored] = []
     node.keeper.history(0, 1000, (), rows.extend)
     node.keeper.flush(5)
     wait_until(lambda: rows, 5, "the history")
@@ -246,6 +246,23 @@ def test_only_the_newest_state_is_sent(
 
 def _epochs(collector: Collector) -> list[int]:
     return [json.loads(message.payload)["data"]["epoch"] for message in collector.on("/state")]
+
+
+def test_a_link_that_comes_up_tests_an_open_connection(
+    brokers: Callable[..., Broker],
+    collect: Callable[..., Collector],
+    nodes: Callable[..., Node],
+) -> None:
+    """The state is sent again: only data on the way finds out that the peer is gone."""
+    broker = brokers().start()
+    heard = collect(broker.port, ALL)
+    node = nodes(broker.port).start()
+    node.state(1)
+    wait_until(lambda: _epochs(heard) == [1], 5, "the state")
+    node.leg.hurry()
+
+    wait_until(lambda: _epochs(heard) == [1, 1], 5, "the state again")
+    assert node.count("connects") == 1
 
 
 def test_without_brokers_the_leg_is_off(nodes: Callable[..., Node]) -> None:

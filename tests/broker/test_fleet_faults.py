@@ -88,6 +88,37 @@ def test_a_broker_that_accepts_and_hangs_is_passed_over(
     node.wait_for("up", str(broker.port))
 
 
+def test_a_broker_that_accepts_and_drops_is_down(nodes: Callable[..., Node]) -> None:
+    """It is not reported up and down by turns; only a connection that holds is up again."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        taken = []
+
+        def accept() -> None:
+            while True:
+                try:
+                    sock, _ = server.accept()
+                except OSError:
+                    return
+                with sock:
+                    sock.recv(4096)
+                    sock.sendall(b"\x20\x03\x00\x00\x00")  # CONNACK, accepted
+                taken.append(1)
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        node = nodes(server.getsockname()[1]).start()
+        wait_until(lambda: len(taken) > 4, 5, "some connections")
+        node.close()
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(2)
+
+    statuses = [status for status, _ in node.legs()]
+    assert statuses.count("up") <= 1
+    assert statuses[0] == "connecting"
+    assert "down" in statuses
+    assert len(statuses) <= 6
+
+
 def test_every_broker_that_fails_is_named_once(nodes: Callable[..., Node], silent: int) -> None:
     """One report names all brokers with their reasons; the same failure is not told again."""
     dead = free_port()

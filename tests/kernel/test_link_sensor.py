@@ -447,6 +447,7 @@ def test_any_sequence_of_changes_ends_in_what_a_fresh_look_shows(
         line = chance.choice(OPERATIONS).format(e=f"e{number}", a=f"10.{number}", f=f"fd0{number}")
         ns.run("ip", *line.split(), check=False)
         done.append(line)
+        host.settle(0)
         end = time.monotonic() + 3
         while (expected := fresh()) != host.now:
             assert time.monotonic() < end, difference(done, expected, host.now)

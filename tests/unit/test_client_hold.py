@@ -51,7 +51,8 @@ def test_nothing_wrong_costs_one_test() -> None:
     """While nothing is wrong, step() looks at no clock and no state."""
     hold = Hold.fake()
     hold.step(1)
-    hold._clock = hold._source = None
+    for name in ("_clock", "_source", "_guidance", "_checkpoints"):
+        delattr(hold, name)
 
     hold.step(2)
 
@@ -59,7 +60,12 @@ def test_nothing_wrong_costs_one_test() -> None:
 def test_hold_says_why_and_how_long() -> None:
     """A hold is told at its start, once a minute and at its end."""
     hold = Hold.fake(network="down", training="hold", cause="eth0 lost carrier")
-    hold.on_wait = lambda: hold.held_s >= 150 and hold.set(network="ok", training="go")
+
+    def end() -> None:
+        if hold.held_s >= 150:
+            hold.set(network="ok", training="go")
+
+    hold.on_wait = end
     hold.step(1)
 
     assert hold.log == [

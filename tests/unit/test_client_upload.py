@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from pathlib import Path
@@ -17,6 +16,18 @@ from linkhold.model import Uploads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+
+class Dice:
+    """Dice that always fall the same way and remember what they were asked."""
+
+    def __init__(self, answer: float) -> None:
+        self.answer = answer
+        self.asked: list[tuple[float, float]] = []
+
+    def uniform(self, low: float, high: float) -> float:
+        self.asked.append((low, high))
+        return self.answer
 
 
 class Rig:
@@ -113,18 +124,18 @@ def test_gate_is_the_stop_condition(rig: Rig) -> None:
 
 def test_spread_after_a_hold(monkeypatch: pytest.MonkeyPatch, rig: Rig) -> None:
     """After a hold the first upload starts within the spread, at random; without one at once."""
-    asked = []
-    monkeypatch.setattr(module._dice, "uniform", lambda low, high: asked.append((low, high)) or 0.2)
+    dice = Dice(0.2)
+    monkeypatch.setattr(module, "_dice", dice)
     rig.uploader._spread_s = 5.0
     rig.add(1).wait(5)
-    assert asked == []
+    assert dice.asked == []
     rig.gate = Uploads.HOLD
     handle = rig.add(2)
     time.sleep(0.1)
     rig.gate = Uploads.GO
     assert not handle.wait(0.1)
     assert handle.wait(5)
-    assert asked == [(0, 5.0)]
+    assert dice.asked == [(0, 5.0)]
 
 
 def test_newest_only(rig: Rig) -> None:
@@ -201,7 +212,7 @@ def test_drain_and_close(rig: Rig) -> None:
 
 def test_close_ends_a_retry_pause(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Closing does not wait for the end of a pause between attempts."""
-    monkeypatch.setattr(module._dice, "uniform", lambda _low, _high: 60.0)
+    monkeypatch.setattr(module, "_dice", Dice(60.0))
     handle = rig.add("a", failing(1000))
     while not rig.log:
         time.sleep(0.001)
@@ -237,9 +248,8 @@ def test_full_jitter(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses are drawn from zero to a bound that doubles."""
     monkeypatch.setattr(module, "FIRST_PAUSE_S", 1.0)
     monkeypatch.setattr(module, "LONGEST_PAUSE_S", 60.0)
-    asked: list[tuple[float, float]] = []
-    monkeypatch.setattr(module._dice, "uniform", lambda low, high: asked.append((low, high)) or 0.0)
+    dice = Dice(0.0)
+    monkeypatch.setattr(module, "_dice", dice)
     assert rig.add("a", failing(8)).wait(5)
 
-    assert [(0, n) for n in (1, 2, 4, 8, 16, 32, 60, 60)] == asked
-    logging.getLogger("linkhold").debug("pauses %s", asked)
+    assert [(0, n) for n in (1, 2, 4, 8, 16, 32, 60, 60)] == dice.asked

@@ -81,7 +81,7 @@ def test_the_window_bounds_what_is_in_flight() -> None:
     """No more than the window waits for answers, in order; an answer makes room for one."""
     pump = Pump(Ledger(), Connected())
     pump.offer(stored(seq) for seq in range(1, 50))
-    sent = []
+    sent: list[int] = []
     while pump.waiting:
         sent.append(send(pump, len(sent) + 1).row)
 

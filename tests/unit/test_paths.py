@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def as_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> As:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr(paths, "NODE_RUN_DIR", tmp_path / "node")
-    monkeypatch.setattr(paths.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
     return lambda uid: monkeypatch.setattr(os, "geteuid", lambda: uid)
 
 

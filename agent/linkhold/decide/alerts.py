@@ -198,9 +198,14 @@ def _new(print_: str, condition: Condition, now: Moment) -> Tracked:
 def _look(before: Tracked, condition: Condition | None, wait: Delays, now: Moment) -> Tracked:
     phase = before.phase.observe(condition is not None, now.mono_ns, wait)
     alert = before.alert
-    if condition is not None:
+    if condition is not None and (alert.text, alert.severity) != (
+        condition.text,
+        condition.severity,
+    ):
         alert = replace(alert, text=condition.text, severity=condition.severity)
-    return replace(before, alert=alert, phase=phase)
+    if phase is before.phase and alert is before.alert:
+        return before
+    return Tracked(alert, phase, before.urgent)
 
 
 def _edges(before: Tracked, after: Tracked, now: Moment) -> Iterator[Happening]:

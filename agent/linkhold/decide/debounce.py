@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,13 @@ class Debounced:
 
     def observe(self, raw: bool, now_ns: int, delays: Delays) -> Debounced:  # noqa: FBT001
         """Return the condition after a look at ``raw`` at ``now_ns``."""
-        seen = self if raw == self.raw else replace(self, raw=raw, since_ns=now_ns)
-        due = seen.due_ns(delays)
-        if due is not None and now_ns >= due:
-            return replace(seen, active=raw)
-        return seen
+        since_ns = self.since_ns if raw == self.raw else now_ns
+        wait_s = delays.on_s if raw else delays.off_s
+        lasted = now_ns >= since_ns + int(wait_s * 1e9)
+        active = raw if lasted else self.active
+        if (raw, active) == (self.raw, self.active):
+            return self
+        return Debounced(raw, since_ns, active)
 
     def due_ns(self, delays: Delays) -> int | None:
         """Return when it begins or ends to count if nothing changes, None if it is settled."""

@@ -12,10 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from linkhold.decide import alerts, links, paths, policy
 from linkhold.decide.absorb import absorb
-from linkhold.decide.debounce import Delays, flap_end_ns, is_flapping
+from linkhold.decide.debounce import Debounced, Delays, flap_end_ns, is_flapping
 from linkhold.decide.happening import Happening
 from linkhold.decide.memory import Context, Memory
-from linkhold.model import Event, HostNetwork, Moment, Network, PowerState, Severity
+from linkhold.model import (
+    Advice,
+    Event,
+    HostNetwork,
+    Moment,
+    Network,
+    NodeState,
+    PowerState,
+    Severity,
+    WayOut,
+)
 from linkhold.wire import advice_document
 
 if TYPE_CHECKING:
@@ -47,53 +57,87 @@ def step(context: Context, memory: Memory, reading: Reading, now: Moment) -> Dec
         for offset, h in enumerate([*news, *more])
     )
     changed = settled.state != memory.state
-    state = replace(settled.state, epoch=memory.state.epoch + changed)
-    after = replace(settled, state=state, next_seq=memory.next_seq + len(events))
+    after = replace(
+        settled,
+        next_seq=memory.next_seq + len(events),
+        state=replace(settled.state, epoch=memory.state.epoch + 1) if changed else memory.state,
+    )
     return Decision(after, events, _wake_ns(context.settings, after, now), changed)
 
 
 def _settle(context: Context, memory: Memory, now: Moment) -> tuple[Memory, list[Happening]]:
-    """Derive network, flaps, advice and alerts from what was absorbed."""
-    host = memory.state.host
-    if host is None:
+    """Derive network, flaps, advice and alerts from what was absorbed.
+
+    Values are gathered first and put into new state and memory once: this runs for every event.
+    """
+    state, rules = memory.state, context.settings.policy
+    if state.host is None:
         return memory, []
-    memory, news = _judge_network(context, memory, host, now)
-    histories, flap_news = links.flaps(host, memory.state.histories, now, context.settings.policy)
-    memory = replace(memory, state=replace(memory.state, histories=histories))
-    memory = _damp(context.settings.policy, memory, now)
-    memory, advice_news = _advise(context.settings.policy, memory, now)
+    view = _judge_network(context, state, state.host)
+    since, downs, network_news = _network_edge(context, memory, view, now)
+    histories, flap_news = links.flaps(state.host, state.histories, now, rules)
+    damped = _damp(rules, memory, view.network, now)
+    advice = _advise(rules, memory, damped, downs, now)
+    judged = replace(
+        state,
+        ways=view.ways,
+        network=view.network,
+        cause=view.cause,
+        network_since=since,
+        histories=histories,
+        advice=advice,
+    )
     tracked, alert_news = alerts.track(
         context.identity,
         context.settings.alerts,
         memory.alerts,
-        alerts.conditions(context.settings, memory.state),
+        alerts.conditions(context.settings, judged),
         now,
     )
     active = tuple(t.alert for t in tracked.values() if t.phase.active)
-    memory = replace(memory, alerts=tracked, state=replace(memory.state, alerts=active))
-    return memory, [*news, *flap_news, *advice_news, *alert_news]
+    settled = replace(
+        memory,
+        state=judged if active == judged.alerts else replace(judged, alerts=active),
+        network_downs=downs,
+        uploads_held=damped.uploads_held,
+        settled_down=damped.settled_down,
+        on_battery=damped.on_battery,
+        alerts=tracked,
+    )
+    return settled, [*network_news, *flap_news, *_advice_news(state, judged), *alert_news]
 
 
-def _judge_network(
-    context: Context, memory: Memory, host: HostNetwork, now: Moment
-) -> tuple[Memory, list[Happening]]:
-    state = memory.state
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What the ways out make of the network."""
+
+    ways: tuple[WayOut, ...]
+    network: Network
+    cause: tuple[str, ...]
+
+
+def _judge_network(context: Context, state: NodeState, host: HostNetwork) -> _View:
     ways = paths.ways_out(context.settings, host, state.ways)
-    network, cause = paths.judge(context.settings, host, ways, state.bonds)
-    memory = replace(memory, state=replace(state, ways=ways, network=network, cause=cause))
+    return _View(ways, *paths.judge(context.settings, host, ways, state.bonds))
+
+
+def _network_edge(
+    context: Context, memory: Memory, view: _View, now: Moment
+) -> tuple[Moment, tuple[int, ...], list[Happening]]:
+    """Return since when the network is as it is, its latest downs, and the news of a change."""
+    state, downs = memory.state, memory.network_downs
     first = state.network_since.mono_ns == 0
-    if network is state.network and not first:
-        return memory, []
-    data: dict[str, Any] = {"previous": state.network.value, "cause": list(cause)}
+    if view.network is state.network and not first:
+        return state.network_since, downs, []
+    data: dict[str, Any] = {"previous": state.network.value, "cause": list(view.cause)}
     if first:
         data |= {"previous": None, "initial": True}
     else:
         data["lasted_s"] = round(now.seconds_since(state.network_since), 3)
-    downs = memory.network_downs
-    if network is Network.DOWN and not first:
+    if view.network is Network.DOWN and not first:
         downs = (*downs, now.mono_ns)[-context.settings.policy.flap_downs :]
-    memory = replace(memory, network_downs=downs, state=replace(memory.state, network_since=now))
-    return memory, [Happening(f"network.{network.value}", "network", data, _SEVERITY[network])]
+    kind = f"network.{view.network.value}"
+    return now, downs, [Happening(kind, "network", data, _SEVERITY[view.network])]
 
 
 _SEVERITY = {
@@ -104,15 +148,23 @@ _SEVERITY = {
 }
 
 
-def _damp(settings: PolicySettings, memory: Memory, now: Moment) -> Memory:
-    down = memory.state.network is Network.DOWN
+@dataclass(frozen=True, slots=True)
+class _Damped:
+    """The conditions that must last before they count."""
+
+    uploads_held: Debounced
+    settled_down: Debounced
+    on_battery: Debounced
+
+
+def _damp(settings: PolicySettings, memory: Memory, network: Network, now: Moment) -> _Damped:
+    down = network is Network.DOWN
     dark = memory.state.power.state in {PowerState.BATTERY, PowerState.LOW}
     held, settled, battery = _delays(settings)
-    return replace(
-        memory,
-        uploads_held=memory.uploads_held.observe(down, now.mono_ns, held),
-        settled_down=memory.settled_down.observe(down, now.mono_ns, settled),
-        on_battery=memory.on_battery.observe(dark, now.mono_ns, battery),
+    return _Damped(
+        memory.uploads_held.observe(down, now.mono_ns, held),
+        memory.settled_down.observe(down, now.mono_ns, settled),
+        memory.on_battery.observe(dark, now.mono_ns, battery),
     )
 
 
@@ -126,30 +178,37 @@ def _delays(settings: PolicySettings) -> tuple[Delays, Delays, Delays]:
 
 
 def _advise(
-    settings: PolicySettings, memory: Memory, now: Moment
-) -> tuple[Memory, list[Happening]]:
+    settings: PolicySettings,
+    memory: Memory,
+    damped: _Damped,
+    downs: tuple[int, ...],
+    now: Moment,
+) -> Advice:
     state = memory.state
     conditions = policy.Conditions(
-        network_held=memory.uploads_held.active,
-        network_settled_down=memory.settled_down.active,
-        flapping=_network_flaps(settings, memory, now),
-        on_battery=memory.on_battery.active,
+        network_held=damped.uploads_held.active,
+        network_settled_down=damped.settled_down.active,
+        flapping=_network_flaps(settings, downs, now),
+        on_battery=damped.on_battery.active,
         power=state.power,
         power_since=state.power_since,
         power_seen=memory.power_seen,
         notices=state.notices,
     )
     advice = policy.advise(settings, conditions, now)
-    if advice == state.advice:
-        return memory, []
-    data = {**advice_document(advice), "cause": list(state.cause)}
-    memory = replace(memory, state=replace(state, advice=advice))
-    return memory, [Happening("advice.changed", "training", data)]
+    return state.advice if advice == state.advice else advice
 
 
-def _network_flaps(settings: PolicySettings, memory: Memory, now: Moment) -> bool:
+def _advice_news(before: NodeState, after: NodeState) -> list[Happening]:
+    if after.advice is before.advice:
+        return []
+    data = {**advice_document(after.advice), "cause": list(after.cause)}
+    return [Happening("advice.changed", "training", data)]
+
+
+def _network_flaps(settings: PolicySettings, downs: tuple[int, ...], now: Moment) -> bool:
     return is_flapping(
-        memory.network_downs,
+        downs,
         now.mono_ns,
         count=settings.flap_downs,
         window_s=settings.flap_window_s,
@@ -176,6 +235,6 @@ def _wake_ns(settings: Settings, memory: Memory, now: Moment) -> int | None:
         for history in memory.state.histories.values()
         if history.flapping
     ]
-    if _network_flaps(rules, memory, now):
+    if _network_flaps(rules, memory.network_downs, now):
         times.append(flap_end_ns(memory.network_downs, rules.flap_quiet_s))
     return min((time for time in times if time is not None), default=None)

@@ -93,8 +93,9 @@ class Route:
 
     def matches(self, other: Route) -> bool:
         """Whether both are one route, whichever legs live."""
-        mine = (self.kind, self.source, self.hops)
-        return self.same_slot(other) and mine == (other.kind, other.source, other.hops)
+        mine = (self.kind, self.source, self.nexthop_id, self.hops)
+        others = (other.kind, other.source, other.nexthop_id, other.hops)
+        return self.same_slot(other) and mine == others
 
     def without(self, index: int) -> Route:
         """Return the route with its legs over link ``index`` dead."""

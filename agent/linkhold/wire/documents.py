@@ -7,6 +7,7 @@ Reading never trusts the sender: anything that is no valid document raises
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -152,9 +153,13 @@ class StateView:
 def load_json(payload: bytes | str) -> Any:
     """Parse JSON from outside; raises :class:`WireError` for whatever is wrong with it."""
     try:
-        return json.loads(payload)
+        return json.loads(payload, parse_constant=_no_such_number)
     except (ValueError, RecursionError) as error:
         raise WireError(f"no JSON: {error}") from error
+
+
+def _no_such_number(name: str) -> None:
+    raise WireError(f"no JSON: {name} is no number in JSON")
 
 
 def parse_state(payload: bytes) -> StateView:
@@ -212,6 +217,8 @@ def _advice(value: dict[str, Any]) -> Advice:
 
 def _checkpoint(value: dict[str, Any]) -> CheckpointRequest:
     every_s = value.get("every_s")
+    if every_s is not None and not math.isfinite(every_s):
+        raise ValueError(f"every_s {every_s}")
     return CheckpointRequest(
         id=str(value["id"]),
         reason=str(value["reason"]),

@@ -14,7 +14,7 @@ def topic_safe(name: str) -> str:
 
     Everything outside ``A-Z a-z 0-9 . _ -`` becomes ``-``; an empty result becomes ``node``.
     """
-    safe = _UNSAFE.sub("-", name).strip("-.")[:MAX_NAME_LENGTH]
+    safe = _UNSAFE.sub("-", name).lstrip("-.")[:MAX_NAME_LENGTH].rstrip("-.")
     return safe or "node"
 
 

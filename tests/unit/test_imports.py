@@ -1,0 +1,36 @@
+"""What importing a part brings into a process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("pyroute2", "psutil", "yaml", "systemd", "rich", "sqlite3", "asyncio")
+
+
+@pytest.mark.parametrize(
+    "module", ["linkhold.client", "linkhold.mqtt", "linkhold.wire", "linkhold.model"]
+)
+def test_training_processes_load_nothing_of_the_agent(module: str) -> None:
+    """In a fresh interpreter the client's parts import none of the agent's packages."""
+    code = f"import sys, {module}; print(' '.join(m for m in {HEAVY!r} if m in sys.modules))"
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert run.stdout.strip() == ""
+
+
+def test_the_daemon_needs_no_table_printer() -> None:
+    """The agent's process does not pay for rich or for pyroute2."""
+    code = (
+        "import sys, linkhold.cli.agent;"
+        "print(' '.join(m for m in ('rich', 'pyroute2', 'psutil') if m in sys.modules))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert run.stdout.strip() == ""
