@@ -93,6 +93,7 @@ def test_events_that_nobody_heard_are_served_by_replay(
     heard.publish(topic, json.dumps(since).encode(), expiry_s=30)
     wait_until(lambda: len(node.reports.of(ReplayReading)) == 2, 5, "both replays are reported")
 
+    wait_until(lambda: len(heard.messages) == 5, 5, "both replays arrived")
     assert seqs(heard) == [2, 3, 4, 1, 2]
     assert [m.user["replay"] for m in heard.messages] == ["gap-1"] * 3 + ["all"] * 2
     first, last = "boot-s1-2", "boot-s1-4"

@@ -298,6 +298,19 @@ def test_container_churn_gives_no_reading_and_costs_little(ns: Namespace, host: 
     assert host.sensor.counters["overruns"] == 0
 
 
+def test_one_read_is_bounded(ns: Namespace, host: Follower) -> None:
+    """A storm cannot starve the loop: at most 256 messages a read, and the rest stays readable."""
+    peer = ns.index("p0")
+    for number in range(400):
+        ns.flip(peer, up=bool(number % 2))
+    before = host.sensor.counters["messages"]
+    assert host.turn(0)
+    assert 0 < host.sensor.counters["messages"] - before <= 256
+    assert host.turn(0)
+    host.settle()
+    assert host.link().usable
+
+
 def test_a_storm_read_late_is_a_resync_with_the_right_end(ns: Namespace) -> None:
     """3000 flips against a small buffer: one resync at least, then the right carrier and counts."""
     sensor = RtnetlinkSensor(NAMED, rcvbuf_bytes=65536)

@@ -127,6 +127,7 @@ def test_alert_waits_and_closes_with_its_length() -> None:
     world.look(single(losses=1), after_s=96.9)
     world.sleep(29.9)
     assert world.alerts == ["network.down"]
+    assert world.state.alerts[0].text.endswith("(over; closes if it stays so)")
     closed = [event for event in world.sleep(0.2) if event.type == "alert.closed"]
 
     assert [event.data["lasted_s"] for event in closed] == [100.0]

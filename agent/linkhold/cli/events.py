@@ -27,7 +27,7 @@ NO_AGENT = 1
 
 def seconds(text: str) -> float:
     """Return a duration like ``90s``, ``15m``, ``2h`` or ``1d`` in seconds."""
-    match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)([smhd])", text)
+    match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]+)?)([smhd])", text)
     if not match or float(match[1]) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no duration; allowed: 90s, 15m, 2h, 1d")
     return min(float(match[1]) * UNITS[match[2]], 3650 * UNITS["d"])

@@ -40,6 +40,9 @@ class Condition:
     urgent: bool = False
 
 
+RECOVERING = " (over; closes if it stays so)"
+
+
 @dataclass(frozen=True, slots=True)
 class Tracked:
     """A condition over time: the alert it makes and whether it counts yet."""
@@ -47,6 +50,13 @@ class Tracked:
     alert: Alert
     phase: Debounced
     urgent: bool = False
+
+    @property
+    def shown(self) -> Alert:
+        """The alert as people see it: a fault that is over but not closed yet says so."""
+        if self.phase.raw:
+            return self.alert
+        return replace(self.alert, text=self.alert.text + RECOVERING)
 
 
 def fingerprint(identity: Identity, type_: str, subject: str) -> str:

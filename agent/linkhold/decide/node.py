@@ -94,7 +94,7 @@ def _settle(context: Context, memory: Memory, now: Moment) -> tuple[Memory, list
         alerts.conditions(context.settings, judged),
         now,
     )
-    active = tuple(t.alert for t in tracked.values() if t.phase.active)
+    active = tuple(t.shown for t in tracked.values() if t.phase.active)
     settled = replace(
         memory,
         state=judged if active == judged.alerts else replace(judged, alerts=active),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from linkhold.decide import bonds
-from linkhold.decide.alerts import Tracked
+from linkhold.decide.alerts import RECOVERING, Tracked
 from linkhold.decide.debounce import Debounced
 from linkhold.decide.memory import Context, Memory
 from linkhold.model import HostNetwork, Moment, Network, WireError
@@ -38,7 +38,8 @@ def restore(context: Context, document: Mapping[str, Any] | None, now: Moment) -
         settled_down=held,
         alerts={
             alert.fingerprint: Tracked(
-                alert, Debounced(raw=True, since_ns=now.mono_ns, active=True)
+                replace(alert, text=alert.text.removesuffix(RECOVERING)),
+                Debounced(raw=True, since_ns=now.mono_ns, active=True),
             )
             for alert in state.alerts
         },

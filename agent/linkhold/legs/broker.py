@@ -12,12 +12,9 @@ import os
 import pwd
 import shutil
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from linkhold.model import Unavailable
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GROUP = "linkhold"
 """Members of this group may listen; where it does not exist, every user of the node may."""
@@ -99,8 +96,16 @@ def broker_user() -> tuple[int, int] | None:
     for name in USERS:
         with contextlib.suppress(KeyError):
             entry = pwd.getpwnam(name)
-            return entry.pw_uid, entry.pw_gid
+            if _exists_here(entry.pw_uid):
+                return entry.pw_uid, entry.pw_gid
     return None
+
+
+def _exists_here(uid: int) -> bool:
+    """Tell whether ``uid`` is mapped: in a user namespace (rootless container) most are not."""
+    ranges = Path("/proc/self/uid_map").read_text().split()
+    starts, counts = map(int, ranges[0::3]), map(int, ranges[2::3])
+    return any(start <= uid < start + count for start, count in zip(starts, counts, strict=True))
 
 
 def write_files(files: BrokerFiles, user: tuple[int, int] | None) -> None:

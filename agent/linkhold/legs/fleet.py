@@ -75,7 +75,15 @@ class FleetLeg:
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
         self._station = Station(
-            identity, version, previous, feed, report, self._timing, self._ledger, self._wake
+            identity,
+            version,
+            previous,
+            feed,
+            report,
+            self._timing,
+            self._ledger,
+            self._wake,
+            tick_s=settings.keepalive_s / 4,
         )
         self._thread = threading.Thread(target=self._run, name="leg-b", daemon=True)
         feed.listen(self._news)

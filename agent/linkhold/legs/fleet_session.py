@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 FETCH = 64
 MAX_PROBES = 32
-TICK_S = 1.0
+BUSY_TICK_S = 1.0
 _SCHEMA = ("schema", str(SCHEMA))
 
 
@@ -67,7 +67,11 @@ class Feed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """What stays the same over all connections of a leg. ``wake`` ends the thread's wait."""
+    """What stays the same over all connections of a leg.
+
+    ``wake`` ends the thread's wait; ``tick_s`` is how long it waits when nothing is in flight,
+    a fraction of the keepalive.
+    """
 
     identity: Identity
     version: str
@@ -77,6 +81,7 @@ class Station:
     timing: Timing
     ledger: Ledger
     wake: Callable[[], None]
+    tick_s: float
 
     @property
     def prefix(self) -> str:
@@ -316,7 +321,8 @@ class Session:
 
     def wait_s(self, now_s: float) -> float:
         """Return how long to wait for the broker before the next :meth:`step`, in seconds."""
-        wait_s = TICK_S
+        settling = now_s - self.began_s < self._station.timing.settle_s
+        wait_s = BUSY_TICK_S if settling or not self._pump.idle else self._station.tick_s
         if self._pump.waiting and not self._connection.wants_write:
             wait_s = min(wait_s, self._pacer.wait_s())
         return max(0.0, min(wait_s, self._slot.stop_at_s - now_s))

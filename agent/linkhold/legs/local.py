@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import secrets
 import time
 from typing import TYPE_CHECKING
@@ -40,7 +41,8 @@ SOCKET_POLL_S = 0.02
 HUNG_AFTER_S = 5.0
 """A broker on this machine that leaves a publication unanswered this long is hung: kill it."""
 WILL_DELAY_S = 10
-KILL_AFTER_S = 0.5
+STAMP = re.compile(r"^\d+: ")
+"""What mosquitto puts before a line until it has read that it should not."""
 
 
 class LocalLeg:
@@ -119,7 +121,9 @@ class LocalLeg:
 
     def _last_words(self) -> str:
         lines = self._child.last_lines if self._child else ()
-        return f"the broker ended: {lines[-1]}" if lines else "the broker ended"
+        if not lines:
+            return "the broker ended"
+        return f"the broker ended: {STAMP.sub('', lines[-1])}"
 
     async def _wait_for_sockets(self) -> None:
         deadline = time.monotonic() + SOCKET_WAIT_S
