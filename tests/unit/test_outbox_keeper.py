@@ -152,7 +152,7 @@ def test_a_hanging_disk_blocks_nobody(made: Callable[..., Made]) -> None:
     assert one.keeper.stop(0.2) is False
     one.disk.answers.set()
 
-    assert slowest_s < 0.05
+    assert slowest_s < 0.5  # a scheduler may be busy; the disk hangs for ever
     assert [*range(1, 201)] == seqs(one.on_disk())
 
 
