@@ -82,6 +82,17 @@ class Follower:
         while self.turn(quiet_s) and time.monotonic() < end:
             pass
 
+    def calm(self) -> None:
+        """Wait until both links are up, and keep only the last reading.
+
+        The kernel may report a link's first carrier a second late (linkwatch); its link-local
+        address comes with that.
+        """
+        self.until(lambda: all(link.operstate == "up" for link in self.now.links.values()))
+        self.until(lambda: sum(one.scope == "link" for one in self.now.addresses) == 2)
+        self.settle(0.2)
+        self.readings = self.readings[-1:]
+
     def until(self, true: Callable[[], bool]) -> None:
         """Read until the picture is as expected; fail after 5 s."""
         end = time.monotonic() + 5
@@ -95,8 +106,7 @@ def host(ns: Namespace) -> Iterator[Follower]:
     """A sensor that has been opened, e0 and e1 up and quiet."""
     sensor = RtnetlinkSensor(NAMED)
     follower = Follower(sensor)
-    follower.until(lambda: all(link.usable for link in follower.now.links.values()))
-    follower.settle(0.3)
+    follower.calm()
     yield follower
     sensor.close()
 
@@ -315,7 +325,7 @@ def test_a_storm_read_late_is_a_resync_with_the_right_end(ns: Namespace) -> None
     """3000 flips against a small buffer: one resync at least, then the right carrier and counts."""
     sensor = RtnetlinkSensor(NAMED, rcvbuf_bytes=65536)
     host = Follower(sensor)
-    host.settle(0.3)
+    host.calm()
     before, descriptor, open_files = host.link(), sensor.fileno(), descriptors()
     peer = ns.index("p0")
     for number in range(3000):
@@ -338,7 +348,7 @@ def test_a_resync_is_told_even_if_nothing_changed(ns: Namespace) -> None:
     """Lost messages may have hidden something, so the reading always says so."""
     sensor = RtnetlinkSensor(NAMED, rcvbuf_bytes=65536)
     host = Follower(sensor)
-    host.settle(0.3)
+    host.calm()
     ns.veth("c0", "c1", up=False)
     for number in range(400):
         ns.flip(ns.index("c0") if number == 0 else ns.index("c1"), up=bool(number % 2))
