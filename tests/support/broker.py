@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOSQUITTO = "/usr/sbin/mosquitto"
+TIED_TO_US = ("setpriv", "--pdeathsig", "KILL", "--")
+"""Prefix of a command that the kernel ends when the tests are killed."""
 START_TIMEOUT_S = 5.0
 
 
@@ -64,6 +66,7 @@ class Broker:
         lines = (
             "user root",
             "log_dest stderr",
+            f"persistence_location {folder}/",  # else a persistent one writes where pytest runs
             listener,
             f"allow_anonymous {str(anonymous).lower()}",
             "max_queued_messages 100000",  # with 0, 2.0.11 disconnects whoever is refused
@@ -75,7 +78,9 @@ class Broker:
         """Start the process and wait until it accepts connections."""
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [MOSQUITTO, "-c", str(self.folder / "mosquitto.conf")], stderr=log, stdout=log
+                [*TIED_TO_US, MOSQUITTO, "-c", str(self.folder / "mosquitto.conf")],
+                stderr=log,
+                stdout=log,
             )
         wait_until(self._accepts, START_TIMEOUT_S, "mosquitto accepts connections")
         return self
