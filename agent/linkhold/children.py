@@ -52,6 +52,7 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                umask=0o077,  # whatever ours is: a socket must not be open before we open it
             )
         except OSError as error:
             raise Unavailable(f"{argv[0]}: {error.strerror}") from error
@@ -111,20 +112,34 @@ def _tie_to_parent(user: tuple[int, int] | None) -> list[str]:
     return [*command, "--"]
 
 
-def kill_leftover(pid_file: Path, marker: str) -> bool:
-    """Kill the process that a former agent left behind, and tell whether there was one.
+def kill_leftovers(name: str, configuration: Path) -> int:
+    """Kill what former agents left behind: processes ``name -c configuration``; return how many.
 
-    The pid in ``pid_file`` is believed only if that process has ``marker`` on its command
-    line: the number may long belong to somebody else.
+    They are looked for in /proc and not by a noted pid, which is missing where the disk was full
+    and may long belong to somebody else. A process whose ``configuration`` is another file, in a
+    container's own mounts, is none of ours. Reads all of /proc: call it from a thread.
     """
+    pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]  # noqa: PTH208
+    return sum(_is_named(pid, name) and _kill_if(pid, configuration) for pid in pids)
+
+
+def _is_named(pid: int, name: str) -> bool:
     try:
-        pid = int(pid_file.read_text())
-        fd = os.pidfd_open(pid)
-    except (OSError, ValueError):
+        comm = Path(f"/proc/{pid}/comm").read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return False
+    return comm in {name, "setpriv"}  # the latter until it has become the former
+
+
+def _kill_if(pid: int, configuration: Path) -> bool:
+    try:
+        fd = os.pidfd_open(pid)  # from here on the pid is not used again
+    except OSError:
         return False
     try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        if marker.encode() not in command.split(b"\0"):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        ours = words[-3:-1] == [b"-c", os.fsencode(configuration)]
+        if not ours or not configuration.samefile(f"/proc/{pid}/root{configuration}"):
             return False
         signal.pidfd_send_signal(fd, signal.SIGKILL)
     except OSError:

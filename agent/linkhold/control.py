@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import socket
 import struct
 from dataclasses import dataclass
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_CLIENTS = 16
+MAX_PRIVILEGED = 32
+"""Clients that root and the agent's own user may bring it to: strangers cannot lock them out."""
 MAX_REQUEST_BYTES = 64 * 1024
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 IDLE_S = 30.0
 SEND_S = 10.0
 FOLLOW_QUEUE = 1000
+BUSY = {"ok": False, "busy": True, "error": "the agent answers too many others now; try again"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class ControlServer:
         self._clients = 0
         self._followers: set[asyncio.Queue[bytes]] = set()
         self._server: asyncio.AbstractServer | None = None
+        self._inode = 0
         self.counters = {"control_refused": 0, "control_bad_requests": 0, "follow_dropped": 0}
 
     async def start(self) -> None:
@@ -60,6 +65,17 @@ class ControlServer:
             self._serve, str(self._path), limit=MAX_REQUEST_BYTES
         )
         self._path.chmod(0o666)
+        self._inode = self._path.stat().st_ino
+
+    async def heal(self) -> bool:
+        """Listen anew if somebody removed the socket, and tell whether so; raises OSError."""
+        with contextlib.suppress(FileNotFoundError):
+            if self._path.stat().st_ino == self._inode:
+                return False
+        if self._server is not None:
+            self._server.close()
+        await self.start()
+        return True
 
     def tell(self, event: bytes) -> None:
         """Send an event to everybody who follows; a follower that is too slow misses some."""
@@ -70,31 +86,42 @@ class ControlServer:
                 self.counters["follow_dropped"] += 1
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._clients >= MAX_CLIENTS:
-            self.counters["control_refused"] += 1
-            writer.close()
-            return
-        self._clients += 1
         try:
-            await self._converse(reader, writer)
+            peer = _peer_of(writer)
+            if self._clients >= (MAX_PRIVILEGED if peer.uid in {0, os.geteuid()} else MAX_CLIENTS):
+                self.counters["control_refused"] += 1
+                writer.write(dumps(BUSY) + b"\n")
+                await asyncio.wait_for(writer.drain(), SEND_S)
+                return
+            await self._counted(reader, writer, peer)
         except (OSError, asyncio.TimeoutError):
-            return  # the other side went away or went silent
+            writer.transport.abort()  # close() would wait without end for who reads nothing
         finally:
-            self._clients -= 1
             writer.close()
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        peer = _peer_of(writer)
+    async def _counted(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: Peer
+    ) -> None:
+        self._clients += 1
+        try:
+            await self._converse(reader, writer, peer)
+        finally:
+            self._clients -= 1
+
+    async def _converse(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: Peer
+    ) -> None:
         while True:
             try:
                 line = await asyncio.wait_for(reader.readline(), IDLE_S)
             except ValueError:
-                line = b"too long"
+                self.counters["control_bad_requests"] += 1
+                return  # a line without end: there is nothing to answer to
             if not line:
                 return
             request = self._parse(line)
             if request is not None and request.get("cmd") == "follow":
-                await self._follow(writer)
+                await self._follow(reader, writer)
                 return
             writer.write(dumps(await self._answer(request, peer)) + b"\n")
             await asyncio.wait_for(writer.drain(), SEND_S)
@@ -119,21 +146,38 @@ class ControlServer:
         except LinkholdError as error:
             return {"ok": False, "error": str(error)}
 
-    async def _follow(self, writer: asyncio.StreamWriter) -> None:
+    async def _follow(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         queue: asyncio.Queue[bytes] = asyncio.Queue(FOLLOW_QUEUE)
         self._followers.add(queue)
+        sending = asyncio.ensure_future(_send_all(queue, writer))
+        # Without events nothing is written, and only reading shows that the follower has left.
+        leaving = asyncio.ensure_future(_read_all(reader))
         try:
-            while True:
-                writer.write(await queue.get() + b"\n")
-                await asyncio.wait_for(writer.drain(), SEND_S)
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()
         finally:
             self._followers.discard(queue)
+            sending.cancel()
+            leaving.cancel()
 
     async def stop(self) -> None:
         """Stop listening and remove the socket."""
         if self._server is not None:
             self._server.close()
             self._path.unlink(missing_ok=True)
+
+
+async def _send_all(queue: asyncio.Queue[bytes], writer: asyncio.StreamWriter) -> None:
+    while True:
+        writer.write(await queue.get() + b"\n")
+        await asyncio.wait_for(writer.drain(), SEND_S)
+
+
+async def _read_all(reader: asyncio.StreamReader) -> None:
+    with contextlib.suppress(OSError):
+        while await reader.read(MAX_REQUEST_BYTES):
+            pass
 
 
 def _peer_of(writer: asyncio.StreamWriter) -> Peer:
@@ -166,22 +210,19 @@ class ControlClient:
         answer = self._read()
         if answer is None:
             raise NoAgent("the agent ended before it answered")
-        if not answer.get("ok"):
-            raise LinkholdError(str(answer.get("error", "no reason given")))
-        return answer
+        return _granted(answer)
 
     def follow(self) -> Iterator[dict[str, Any]]:
         """Ask for events from now on and return them as they happen, until the agent ends."""
         self._send("follow", {})
         self._socket.settimeout(None)
-        return iter(self._read, None)
+        return map(_granted, iter(self._read, None))
 
     def _send(self, cmd: str, arguments: Mapping[str, object]) -> None:
         request = json.dumps({"cmd": cmd, **arguments}).encode() + b"\n"
-        try:
+        # The reason why an agent hung up may wait to be read.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._socket.sendall(request)
-        except OSError as error:
-            raise NoAgent(f"the agent went away ({error.strerror or error})") from error
 
     def _read(self) -> dict[str, Any] | None:
         try:
@@ -197,3 +238,11 @@ class ControlClient:
         """Hang up."""
         self._file.close()
         self._socket.close()
+
+
+def _granted(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer or event; raises what a refusal means."""
+    if answer.get("ok", True):
+        return answer
+    error = str(answer.get("error", "no reason given"))
+    raise NoAgent(error) if answer.get("busy") else LinkholdError(error)

@@ -90,6 +90,11 @@ def claim_dir(folder: Path, mode: int = 0o700) -> None:
         raise PermissionError(f"{folder}: others may write in it")
 
 
+def claim_run_dir(folder: Path) -> None:
+    """Make or check the run folder of an agent: everybody's to read when the agent is root."""
+    claim_dir(folder, 0o755 if os.geteuid() == 0 else 0o700)
+
+
 def _user_run_dir() -> Path:
     runtime = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
     if runtime.is_absolute() and runtime.is_dir():

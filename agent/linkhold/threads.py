@@ -6,6 +6,7 @@ Daemon threads, not an executor: a call that never returns must not keep the age
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
@@ -41,3 +42,26 @@ async def in_thread(call: Callable[[], T]) -> T:
 
     threading.Thread(target=body, daemon=True, name="linkhold-call").start()
     return await future
+
+
+def bounded(call: Callable[[], T], timeout_s: float) -> T:
+    """Run ``call`` in a thread and return or raise what it does, or TimeoutError.
+
+    A call that hangs then goes on by itself: a disk that does not answer cannot be interrupted.
+    """
+    results: queue.SimpleQueue[tuple[list[T], BaseException | None]] = queue.SimpleQueue()
+
+    def body() -> None:
+        try:
+            results.put(([call()], None))
+        except Exception as error:  # noqa: BLE001 - handed to the caller
+            results.put(([], error))
+
+    threading.Thread(target=body, daemon=True, name="linkhold-call").start()
+    try:
+        found, error = results.get(timeout=timeout_s)
+    except queue.Empty:
+        raise TimeoutError from None
+    if error is not None:
+        raise error
+    return found[0]

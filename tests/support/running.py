@@ -10,7 +10,10 @@ import json
 import os
 import shutil
 import signal
+import socket
+import stat
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -88,18 +91,22 @@ class Trainer:
 
     def __init__(
         self,
-        socket: Path,
+        path: Path,
         *topics: str,
         client_id: str = "",
         username: str = "",
         will: str = "",
         subscribe: bool = True,
+        reconnect: bool = True,
     ) -> None:
         self.messages: list[Message] = []
         self.codes: list[int] = []
         self.granted: list[int] = []
         self.refused = ""
         self.closed = 0
+        self._path = path
+        self._reconnect = reconnect
+        self._closing = threading.Event()
         self._topics = topics or ("linkhold/v1/#",) if subscribe else ()
         self._ready = threading.Event()
         self._answered = threading.Event()
@@ -108,26 +115,36 @@ class Trainer:
             client_id=client_id,
             protocol=paho.MQTTv5,
             transport="unix",
+            reconnect_on_failure=False,
         )
         if username:
             self.client.username_pw_set(username, "any")
         if will:
             self.client.will_set(will, b"forged", qos=1, retain=True)
-        self.client.reconnect_delay_set(0.05, 0.05)  # type: ignore[arg-type]
         self.client.on_connect = self._connected
         self.client.on_disconnect = self._disconnected
         self.client.on_subscribe = self._subscribed
         self.client.on_message = self._received
         self.client.on_publish = self._published
-        self.client.connect(str(socket), 1)
-        self.client.loop_start()
+        self.client.connect(str(path), 1)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
         assert self._ready.wait(5), "no answer from the broker"
 
-    def __enter__(self) -> Self:
-        return self
+    def _run(self) -> None:
+        """Serve the connection, and make a new one once a broker is there.
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        paho's own reconnecting leaves a socket unclosed at each failure.
+        """
+        while not self._closing.is_set():
+            self.client.loop_forever()
+            while not self._closing.wait(0.02) and self._reconnect:
+                if _accepts(self._path):
+                    with suppress(OSError):
+                        self.client.reconnect()
+                        break
+            if not self._reconnect:
+                return
 
     def _connected(self, client: paho.Client, _data: Any, _flags: Any, code: Any, _p: Any) -> None:
         if code.is_failure:
@@ -175,8 +192,17 @@ class Trainer:
 
     def close(self) -> None:
         """Disconnect and end the thread."""
+        self._closing.set()
         self.client.disconnect()
-        self.client.loop_stop()
+        self._thread.join(5)
+        assert not self._thread.is_alive()
+
+
+def _accepts(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as sock, suppress(OSError):
+        sock.connect(str(path))
+        return True
+    return False
 
 
 class Running:
@@ -208,12 +234,6 @@ class Running:
         folders = ("--run-dir", str(self.run_dir), "--state-dir", str(self.state_dir))
         self._arguments = folders if arguments is None else arguments
         self._session = ""
-
-    def __enter__(self) -> Self:
-        return self.start().wait_ready()
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
 
     # The process.
 
@@ -390,16 +410,41 @@ def brokers_of(run_dir: Path) -> list[int]:
     return found
 
 
+def fleet_config(*ports: int, more: str = "") -> str:
+    """Return a configuration whose fleet is on ports of the loopback, without jitter."""
+    where = ", ".join(f"{{host: 127.0.0.1, port: {port}}}" for port in ports)
+    return f"site: lab\nnode: n1\nmqtt: {{fleet: [{where}], connect_jitter_s: 0}}\n{more}"
+
+
 def private_mounts(*commands: str) -> list[str]:
     """Return a wrapper that runs shell ``commands`` in a mount namespace of the agent's own."""
     script = " && ".join([*commands, 'exec "$@"'])
     return ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script, "sh"]
 
 
-def as_nobody() -> list[str]:
-    """Return a wrapper that becomes an ordinary user."""
+def as_nobody(place: Path) -> list[str]:
+    """Return a wrapper that becomes an ordinary user, who can run this Python.
+
+    Where the interpreter lies in a folder that is closed to others (root's home), that folder
+    shows nothing but the interpreter, in a mount namespace of the wrapper's own.
+    """
     user = str(NOBODY)
-    return ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--", *TIED]
+    change = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--", *TIED]
+    prefix = Path(sys.base_prefix).resolve()
+    closed = [path for path in reversed(prefix.parents) if not path.stat().st_mode & stat.S_IXOTH]
+    if not closed:
+        return change
+    kept = place / "interpreter"
+    return [
+        *private_mounts(
+            f"mkdir -p {kept}",
+            f"mount --bind {prefix} {kept}",
+            f"mount -t tmpfs -o mode=755 none {closed[0]}",
+            f"mkdir -p {prefix}",
+            f"mount --bind {kept} {prefix}",
+        ),
+        *change,
+    ]
 
 
 def missing() -> str:

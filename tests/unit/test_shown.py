@@ -80,7 +80,7 @@ def test_status_without_an_agent_says_so(
 
 @pytest.mark.parametrize(
     ("age_s", "boot", "said"),
-    [(3600, None, "1 h old"), (1, None, "may be back"), (1, "other", "before the last boot")],
+    [(3600, None, "1 h old"), (1, None, "1.0 s old"), (1, "other", "before the last boot")],
 )
 def test_status_says_how_old_a_state_without_agent_is(
     tmp_path: Path,

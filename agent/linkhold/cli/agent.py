@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 
 from linkhold import config, paths
 from linkhold.config.settings import Mode
-from linkhold.daemon.agent import Agent, Start
+from linkhold.daemon.agent import Agent
 from linkhold.daemon.locks import AgentLocks
 from linkhold.daemon.log import AgentLog, log
+from linkhold.daemon.start import Start
 from linkhold.model import StoreError
+from linkhold.threads import bounded
 
 if TYPE_CHECKING:
     import argparse
+
+STATE_DIR_WAIT_S = 2.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,40 +58,51 @@ def run(args: argparse.Namespace) -> int:
         mode=args.mode,
     )
     _claim_run_dir(start.run_dir)
-    folders = [start.run_dir]
-    problem = _make_state_dir(start.state_dir)
-    if not problem:
-        folders.append(start.state_dir)
     locks = AgentLocks()
-    locks.take(*folders)
+    locks.take(start.run_dir)
     agent_log = AgentLog()
     try:
+        problem = _use_state_dir(locks, start.state_dir)
         for warning in filter(None, (locks.warning, problem)):
             log.warning("%s", warning)
-        asyncio.run(_serve(start))
+        asyncio.run(_serve(start, locks))
     finally:
-        agent_log.close()
         locks.release()
+        written = agent_log.close()
+    if not written:
+        os._exit(0)
     return 0
 
 
-async def _serve(start: Start) -> None:
+async def _serve(start: Start, locks: AgentLocks) -> None:
+    locks.attend(asyncio.get_running_loop())
     await Agent(start).run()
 
 
 def _claim_run_dir(folder: Path) -> None:
     try:
-        paths.claim_dir(folder, 0o755 if os.geteuid() == 0 else 0o700)
+        paths.claim_run_dir(folder)
     except OSError as error:
         raise StoreError(f"run folder {folder}: {error.strerror or error}") from error
 
 
-def _make_state_dir(folder: Path) -> str:
-    """Make the state folder; return in words why it cannot be used, else nothing."""
+def _use_state_dir(locks: AgentLocks, folder: Path) -> str:
+    """Make and lock the state folder; return in words why it cannot be used, else nothing.
+
+    Raises AlreadyRunning when another agent uses it.
+    """
+    in_memory = "events are kept in memory only"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        bounded(lambda: _lock_state_dir(locks, folder), STATE_DIR_WAIT_S)
+    except TimeoutError:
+        return f"state folder {folder}: the disk does not answer; {in_memory} until it does"
+    except StoreError as error:
+        return f"state folder {error}; {in_memory}"
     except OSError as error:
-        return f"state folder {folder}: {error.strerror}; events are kept in memory only"
-    if not os.access(folder, os.W_OK):
-        return f"state folder {folder} cannot be written; events are kept in memory only"
+        return f"state folder {folder}: {error.strerror or error}; {in_memory}"
     return ""
+
+
+def _lock_state_dir(locks: AgentLocks, folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    locks.take_folder(folder)

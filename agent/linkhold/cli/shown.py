@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-STALE_S = 15.0
-"""A state older than this means that the agent is gone (design.md, policy)."""
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
 OWN_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -95,6 +93,4 @@ def _left_behind(path: Path, why: str) -> Found:
     if view.boot_id != OWN_BOOT.read_text().strip():
         return Found(view.document, f"{why}; this state is from before the last boot")
     age_s = view.age_s(time.monotonic_ns())
-    if age_s > STALE_S:
-        return Found(view.document, f"{why}; this state is {duration(age_s)} old")
-    return Found(view.document, f"{why}; this state is {duration(age_s)} old, so it may be back")
+    return Found(view.document, f"{why}; this state is {duration(age_s)} old")

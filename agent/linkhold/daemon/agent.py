@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from linkhold import __version__, config
@@ -20,24 +20,23 @@ from linkhold.daemon.details import LinkDetails
 from linkhold.daemon.log import log, log_event
 from linkhold.daemon.publisher import Publisher
 from linkhold.daemon.questions import Questions
+from linkhold.daemon.start import started_data, stored_state, with_mode
 from linkhold.decide.node import Context, Memory, step
 from linkhold.decide.readings import AgentReading, LegReading, OutboxReading, Tick
 from linkhold.decide.restore import restore
 from linkhold.decide.watch import Watch
 from linkhold.legs.fleet import FleetLeg
 from linkhold.legs.local import LocalLeg
-from linkhold.model import ConfigError, Unavailable, WireError
-from linkhold.paths import CONTROL_SOCKET, STATE_FILE
+from linkhold.model import ConfigError, Unavailable
+from linkhold.paths import CONTROL_SOCKET, STATE_FILE, claim_run_dir
 from linkhold.sensors.rtnetlink import RtnetlinkSensor
 from linkhold.store.keeper import Keeper
 from linkhold.threads import in_thread
-from linkhold.wire import load_json, node_prefix
+from linkhold.wire import node_prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from linkhold.config.settings import Mode, Settings
+    from linkhold.config.settings import Settings
+    from linkhold.daemon.start import Start
     from linkhold.decide.readings import Reading
     from linkhold.store.outbox_file import OpenedStore
 
@@ -48,23 +47,12 @@ FLEET_STOP_S = 0.8
 STORE_STOP_S = 0.4
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """How an agent is started: what the command line says."""
-
-    settings: Settings
-    config_file: Path | None
-    run_dir: Path
-    state_dir: Path
-    mode: Mode | None = None
-
-
 class Agent:
     """One running agent. Everything here belongs to the loop's thread."""
 
     def __init__(self, start: Start) -> None:
         self._start = start
-        settings = _with_mode(start.settings, start.mode)
+        settings = with_mode(start.settings, start.mode)
         identity = host.identify(settings, config.node_name(settings))
         self._context = Context(settings, identity)
         self._prefix = node_prefix(identity.site, identity.node)
@@ -73,6 +61,9 @@ class Agent:
         self._stopping = asyncio.Event()
         self._reason = ""
         self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(_log_surprise)
+        self._reloading = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._sensor = RtnetlinkSensor(watch_of(settings))
         self._keeper = Keeper(
             start.state_dir, settings.outbox, self._report, fleet=bool(settings.mqtt.fleet)
@@ -114,12 +105,13 @@ class Agent:
         now = host.now()
         if opened.problem:
             log.warning("outbox: %s", opened.problem)
-        stored = _stored_state(opened.baseline)
+        stored = stored_state(opened.baseline)
         self._memory = restore(self._context, stored, now)
         self._previous = opened.position
         if opened.position and opened.position[0] == self._context.identity.session:
             self._previous = None
-        self._decide(AgentReading("started", self._started(opened, stored)))
+        data = started_data(self._context, opened.position, stored)
+        self._decide(AgentReading("started", data))
         first = self._sensor.open()
         self._loop.add_reader(self._sensor.fileno(), self._on_netlink)
         self._take_network(first)
@@ -127,30 +119,17 @@ class Agent:
         for reading in early:
             self._report_here(reading)
 
-    def _started(self, opened: OpenedStore, stored: Mapping[str, Any] | None) -> dict[str, object]:
-        identity = self._context.identity
-        absent_s = None
-        if stored and stored.get("boot_id") == identity.boot_id:
-            with contextlib.suppress(KeyError, TypeError):
-                absent_s = round((identity.started.mono_ns - stored["mono_ns"]) / 1e9, 1)
-        return {
-            "version": __version__,
-            "mode": self._context.settings.mode.value,
-            "previous_session": opened.position[0] if opened.position else None,
-            "previous_seq": opened.position[1] if opened.position else None,
-            "absent_s": absent_s,
-        }
-
     def _start_legs(self) -> None:
-        settings = self._context.settings
-        if settings.mqtt.local:
-            local = LocalLeg(self._start.run_dir, self._prefix, self._report_here)
-            self._publisher.local = local
-            local.start()
-        else:
-            self._decide(LegReading("a", "off", "mqtt.local is false"))
+        self._start_local()
         self._start_fleet()
         self._publish_now()
+
+    def _start_local(self) -> None:
+        if not self._context.settings.mqtt.local:
+            self._decide(LegReading("a", "off", "mqtt.local is false"))
+            return
+        self._publisher.local = LocalLeg(self._start.run_dir, self._prefix, self._report_here)
+        self._publisher.local.start()
 
     def _start_fleet(self) -> None:
         settings = self._context.settings
@@ -236,10 +215,26 @@ class Agent:
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(HEARTBEAT_S)
-            health = self._keeper.status()
-            if not _same_health(health, self._memory.state.agent.outbox):
-                self._decide(health)
-            self._publisher.heartbeat(self._memory.state, host.now())
+            try:
+                await self._pulse()
+            except Exception as error:  # noqa: BLE001 - without a pulse trainers take us for dead
+                log.error("heartbeat: %s: %s", type(error).__name__, error)
+
+    async def _pulse(self) -> None:
+        health = self._keeper.status()
+        if not _same_health(health, self._memory.state.agent.outbox):
+            self._decide(health)
+        await self._heal_run_dir()
+        self._publisher.heartbeat(self._memory.state, host.now())
+
+    async def _heal_run_dir(self) -> None:
+        """Make folder and control socket again if somebody removed them."""
+        try:
+            claim_run_dir(self._start.run_dir)
+            if await self._control.heal():
+                log.warning("%s was removed; made again", self._start.run_dir / CONTROL_SOCKET)
+        except OSError as error:
+            log.warning("run folder %s: %s", self._start.run_dir, error.strerror or error)
 
     def _publish_now(self) -> None:
         self._publisher.publish(self._memory.state, (), host.now(), self._memory.next_seq)
@@ -257,10 +252,16 @@ class Agent:
         return counters
 
     def _on_hangup(self) -> None:
-        self._loop.create_task(self._reload())
+        task = self._loop.create_task(self._reload())
+        self._tasks.add(task)  # the loop itself keeps no task alive
+        task.add_done_callback(self._tasks.discard)
 
     async def _reload(self) -> None:
         """Read the configuration again; a bad one changes nothing."""
+        async with self._reloading:
+            await self._load_and_use()
+
+    async def _load_and_use(self) -> None:
         name = str(self._start.config_file or config.DEFAULT_PATH)
         try:
             loaded = await in_thread(lambda: config.load(self._start.config_file))
@@ -270,7 +271,7 @@ class Agent:
             data: dict[str, object] = {"file": name, "mistakes": list(error.mistakes[:20])}
             self._decide(AgentReading("config_rejected", data))
             return
-        await self._use(_with_mode(loaded, self._start.mode))
+        await self._use(with_mode(loaded, self._start.mode))
         self._decide(AgentReading("config_reloaded", {"file": name}))
 
     async def _use(self, settings: Settings) -> None:
@@ -279,9 +280,12 @@ class Agent:
             log.warning("site and node stay as they are until the next start")
         if settings.outbox != before.outbox or settings.mqtt.fleet != before.mqtt.fleet:
             self._keeper.configure(settings.outbox, fleet=bool(settings.mqtt.fleet))
-        if settings.mqtt != before.mqtt:
+        if replace(settings.mqtt, local=before.mqtt.local) != before.mqtt:
             await self._stop_fleet("the configuration changed")
             self._start_fleet()
+        if settings.mqtt.local != before.mqtt.local:
+            await self._stop_local()
+            self._start_local()
         if settings.links != before.links:
             reading = self._sensor.set_watch(watch_of(settings))
             if reading is not None:
@@ -300,8 +304,7 @@ class Agent:
             self._timer.cancel()
         self._details.stop()
         await self._stop_fleet(self._reason)
-        if self._publisher.local is not None:
-            await self._publisher.local.stop()
+        await self._stop_local()
         await self._control.stop()
         await in_thread(lambda: self._keeper.stop(STORE_STOP_S))
         self._sensor.close()
@@ -311,6 +314,11 @@ class Agent:
         if fleet is not None:
             await in_thread(lambda: fleet.stop(reason, FLEET_STOP_S))
 
+    async def _stop_local(self) -> None:
+        local, self._publisher.local = self._publisher.local, None
+        if local is not None:
+            await local.stop()
+
 
 def watch_of(settings: Settings) -> Watch:
     """Return which links the sensor watches besides those it watches by itself."""
@@ -318,16 +326,9 @@ def watch_of(settings: Settings) -> Watch:
     return Watch(forced=frozenset(settings.links) - ignored, ignored=ignored)
 
 
-def _with_mode(settings: Settings, mode: Mode | None) -> Settings:
-    return settings if mode is None else replace(settings, mode=mode)
-
-
-def _stored_state(baseline: bytes | None) -> Mapping[str, Any] | None:
-    try:
-        document = load_json(baseline) if baseline else None
-    except WireError:
-        return None
-    return document if isinstance(document, dict) else None
+def _log_surprise(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    log.error("%s: %s: %s", context.get("message"), type(error).__name__, error)
 
 
 def _came_up(before: Any, after: Any) -> bool:

@@ -7,36 +7,46 @@ import fcntl
 import os
 import socket
 import struct
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from linkhold.model import AlreadyRunning, StoreError
 
+if TYPE_CHECKING:
+    import asyncio
+
 NAMESPACE_SOCKET = "\0linkhold/agent"
 """An abstract Unix socket: such names exist once per network namespace (unix(7))."""
+BACKLOG = 1024
+"""Nobody answers while an agent is stopped, and it must still be found."""
+ANSWER_TRIES = 10
+ANSWER_PAUSE_S = 0.05
 
 
 class AgentLocks:
     """Holds the locks of a running agent; the kernel drops them when it dies, however it dies."""
 
     def __init__(self) -> None:
-        self._held: list[int | socket.socket] = []
+        self._held: list[int] = []
+        self._listener: socket.socket | None = None
         self.warning = ""
 
-    def take(self, *folders: Path) -> None:
-        """Lock ``folders`` and this network namespace.
+    def take(self, folder: Path) -> None:
+        """Lock ``folder`` and this network namespace.
 
         Raises :class:`AlreadyRunning` with the process that holds a lock, :class:`StoreError`
         when a lock file cannot be made.
         """
         try:
-            for folder in folders:
-                self._take_folder(folder)
+            self.take_folder(folder)
             self._take_namespace()
         except (AlreadyRunning, StoreError):
             self.release()
             raise
 
-    def _take_folder(self, folder: Path) -> None:
+    def take_folder(self, folder: Path) -> None:
+        """Lock ``folder`` only."""
         path = folder / "agent.lock"
         try:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -59,36 +69,59 @@ class AgentLocks:
             listener.bind(NAMESPACE_SOCKET)
         except OSError as error:
             listener.close()
-            pid, uid = _holder_of_namespace()
-            text = f"this network namespace is watched by {describe(str(pid))}"
-            if os.geteuid() == 0 and uid not in {0, None}:
-                # Anybody may bind the name; that must not keep root's agent from starting.
-                self.warning = f"{text} of uid {uid}; going on, since this agent is root"
-                return
+            self._judge_holder(error)
+            return
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+        self._listener = listener
+
+    def _judge_holder(self, error: OSError) -> None:
+        """Refuse if an agent holds the name. Anybody may bind it; that must not keep us out."""
+        pid, uid = _holder_of_namespace()
+        if pid is None:
+            self.warning = f"the lock of this network namespace is held by no agent ({error})"
+            return
+        text = f"this network namespace is watched by {describe(str(pid))}"
+        if os.geteuid() != 0 or uid == 0:
             raise AlreadyRunning(text) from error
-        listener.listen(4)
-        self._held.append(listener)
+        self.warning = f"{text} of uid {uid}; going on, since this agent is root"
+
+    def attend(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take and end the connections of agents that ask who we are, lest they fill the queue."""
+        if self._listener is not None:
+            loop.add_reader(self._listener, self._hang_up, self._listener)
+
+    @staticmethod
+    def _hang_up(listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            listener.accept()[0].close()
 
     def release(self) -> None:
         """Give the locks back."""
         while self._held:
-            held = self._held.pop()
-            if isinstance(held, int):
-                os.close(held)
-            else:
-                held.close()
+            os.close(self._held.pop())
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
 
 
 def _holder_of_namespace() -> tuple[int | None, int | None]:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-        asking.settimeout(0.5)
-        try:
-            asking.connect(NAMESPACE_SOCKET)
-            raw = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        except OSError:
-            return None, None
-        pid, uid, _gid = struct.unpack("3i", raw)
-        return pid, uid
+    """Return pid and uid of the process that listens on the name; None if none does.
+
+    An agent that has just bound the name does not listen yet, so this asks for half a second.
+    """
+    for _ in range(ANSWER_TRIES):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+            asking.settimeout(ANSWER_PAUSE_S)
+            with contextlib.suppress(OSError):
+                asking.connect(NAMESPACE_SOCKET)
+                raw = asking.getsockopt(
+                    socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")
+                )
+                pid, uid, _gid = struct.unpack("3i", raw)
+                return pid, uid
+        time.sleep(ANSWER_PAUSE_S)
+    return None, None
 
 
 def describe(pid: str) -> str:

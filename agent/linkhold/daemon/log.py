@@ -6,6 +6,7 @@ queue to a thread, and what does not fit is dropped and counted.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import logging.handlers
 import os
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("linkhold.agent")
 
 QUEUED_LINES = 1000
+CLOSE_S = 0.3
 LEVELS = {
     Severity.INFO: logging.INFO,
     Severity.WARNING: logging.WARNING,
@@ -74,13 +76,19 @@ class AgentLog:
         """Lines that were dropped because nobody took them."""
         return self._handler.dropped
 
-    def close(self) -> None:
-        """Write what waits, for at most a moment."""
+    def close(self) -> bool:
+        """Write what waits, for at most a moment; False when nobody takes it.
+
+        The interpreter cannot end in order then: it would wait for the writing thread's locks.
+        """
         log.removeHandler(self._handler)
         thread = self._listener._thread  # noqa: SLF001 - stop() waits without bound
-        self._listener.enqueue_sentinel()
-        if thread is not None:
-            thread.join(0.3)
+        if thread is None:
+            return True
+        with contextlib.suppress(queue.Full):
+            self._listener.enqueue_sentinel()
+        thread.join(CLOSE_S)
+        return not thread.is_alive()
 
 
 def log_event(event: Event) -> None:

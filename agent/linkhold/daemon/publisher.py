@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkhold.daemon import host
+from linkhold.daemon.log import log
 from linkhold.model import StoreError
 from linkhold.store.outbox import entry_of
 from linkhold.store.statefile import StateFile
@@ -76,15 +77,22 @@ class Publisher:
 
     def document(self, state: NodeState, now: Moment) -> bytes:
         """Return the state document as bytes of JSON."""
-        shown = replace(state, agent=replace(state.agent, counters=dict(self._counters())))
+        unavailable = dict(state.agent.unavailable)
+        if self.file_problem:
+            unavailable["state_file"] = self.file_problem
+        health = replace(state.agent, counters=dict(self._counters()), unavailable=unavailable)
+        shown = replace(state, agent=health)
         return dumps(state_document(self._identity, shown, now, clock_synced=self._clock.synced()))
 
     def _write(self, state: NodeState, now: Moment) -> bytes:
         document = self.document(state, now)
+        problem = ""
         try:
             self._file.write(document)
-            self.file_problem = ""
         except StoreError as error:
             self.file_failures += 1
-            self.file_problem = str(error)
+            problem = str(error)
+        if problem != self.file_problem:
+            self.file_problem = problem
+            log.warning("state file: %s", problem or "written again")
         return document

@@ -11,6 +11,7 @@ import grp
 import os
 import pwd
 import shutil
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,10 +75,9 @@ class BrokerFiles:
         """The generated configuration."""
         return self.run_dir / "broker" / "mosquitto.conf"
 
-    @property
-    def pid_file(self) -> Path:
-        """Process id of the running broker, for a next agent to clean up."""
-        return self.run_dir / "broker" / "pid"
+    def sockets_exist(self) -> bool:
+        """Tell whether both sockets are there."""
+        return self.agent_socket.exists() and self.trainer_socket.exists()
 
 
 def find_mosquitto() -> str:
@@ -134,15 +134,32 @@ def write_files(files: BrokerFiles, user: tuple[int, int] | None) -> None:
 
 def open_to_trainers(files: BrokerFiles) -> str:
     """Set owner and mode of both sockets; return in words who may listen. Raises OSError."""
-    files.agent_socket.chmod(0o600)
     if os.geteuid() != 0:
-        files.trainer_socket.chmod(0o660)
+        _permit(files.agent_socket, 0o600)
+        _permit(files.trainer_socket, 0o660)
         return "this user"
+    _permit(files.agent_socket, 0o600, uid=0, gid=0)  # the broker's user has no business there
     try:
         gid = grp.getgrnam(GROUP).gr_gid
     except KeyError:
-        files.trainer_socket.chmod(0o666)
+        _permit(files.trainer_socket, 0o666)
         return f"every user (there is no group {GROUP})"
-    os.chown(files.trainer_socket, -1, gid)
-    files.trainer_socket.chmod(0o660)
+    _permit(files.trainer_socket, 0o660, gid=gid)
     return f"group {GROUP}"
+
+
+def _permit(socket: Path, mode: int, *, uid: int = -1, gid: int = -1) -> None:
+    """Set mode and owner of a socket and of nothing else.
+
+    The folder belongs to the broker's user, which others may share: by a symbolic link it could
+    have us change any file.
+    """
+    fd = os.open(socket, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISSOCK(os.fstat(fd).st_mode):
+            raise PermissionError(f"{socket} is no socket")
+        itself = f"/proc/self/fd/{fd}"
+        os.chown(itself, uid, gid)
+        os.chmod(itself, mode)  # noqa: PTH101 - a descriptor, no path
+    finally:
+        os.close(fd)

@@ -23,7 +23,7 @@ from linkhold.legs.fleet_pump import Ledger
 from linkhold.legs.fleet_session import Feed, Session, Slot, Station
 from linkhold.model import BrokerError
 from linkhold.mqtt import Connected, Connection, Lost, Will
-from linkhold.mqtt_tls import Tls
+from linkhold.mqtt.tls import Tls
 from linkhold.wire import status_topic
 
 if TYPE_CHECKING:

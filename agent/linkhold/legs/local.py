@@ -14,7 +14,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
-from linkhold.children import Child, kill_leftover
+from linkhold.children import Child, kill_leftovers
 from linkhold.decide.readings import LegReading
 from linkhold.legs.backoff import Backoff
 from linkhold.legs.broker import (
@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 TICK_S = 1.0
 SOCKET_WAIT_S = 5.0
 SOCKET_POLL_S = 0.02
-HUNG_AFTER_S = 5.0
+LEFTOVER_WAIT_S = 2.0
+MISSING_WAIT_S = 30.0
+"""mosquitto may be installed, or an upgrade of it end, while the agent runs."""
+HUNG_AFTER_S = 2.5
 """A broker on this machine that leaves a publication unanswered this long is hung: kill it."""
 WILL_DELAY_S = 10
 STAMP = re.compile(r"^\d+: ")
@@ -77,18 +80,26 @@ class LocalLeg:
         backoff = Backoff(first_s=0.2, most_s=10.0)
         while True:
             began = time.monotonic()
-            try:
-                reason = await self._live()
-            except Unavailable as missing:
-                self._say("unavailable", str(missing))
-                return
-            except (OSError, BrokerError) as error:
-                reason = str(error)
-            await self._end_broker()
-            self._say("down", reason)
-            self.counters["leg_a_restarts"] += 1
+            status, reason = await self._attempt()
+            self._end_broker()
+            self._say(status, reason)
             backoff, wait_s = backoff.failed(time.monotonic() - began)
+            if status == "unavailable":
+                wait_s = MISSING_WAIT_S
+            else:
+                self.counters["leg_a_restarts"] += 1
             await asyncio.sleep(wait_s)
+
+    async def _attempt(self) -> tuple[str, str]:
+        """Run a broker as long as it lives; return what is the matter then, and why."""
+        try:
+            return "down", await self._live()
+        except Unavailable as missing:
+            return "unavailable", str(missing)
+        except (OSError, BrokerError) as error:
+            return "down", str(error)
+        except Exception as error:  # noqa: BLE001 - the leg must outlive every surprise
+            return "down", f"{type(error).__name__}: {error}"
 
     def _say(self, status: str, reason: str = "") -> None:
         reading = LegReading("a", status, reason)
@@ -99,13 +110,11 @@ class LocalLeg:
     async def _live(self) -> str:
         """Start broker and connection, serve until one of them ends, return why."""
         binary, user = find_mosquitto(), broker_user()
-        kill_leftover(self._files.pid_file, str(self._files.configuration))
+        await self._clear_leftovers()
         write_files(self._files, user)
-        self._ended.clear()
-        self._child = Child(
-            [binary, "-c", str(self._files.configuration)], self._broker_exited, user=user
-        )
-        self._files.pid_file.write_text(str(self._child.pid))
+        self._ended = ended = asyncio.Event()  # a former broker may end later than we begin
+        configuration = str(self._files.configuration)
+        self._child = Child([binary, "-c", configuration], lambda _code: ended.set(), user=user)
         await self._wait_for_sockets()
         self.listeners = open_to_trainers(self._files)
         await self._connect()
@@ -114,10 +123,14 @@ class LocalLeg:
                 await asyncio.wait_for(self._ended.wait(), TICK_S)
             if self._tick():
                 return "the broker does not answer"
+            if not self._files.sockets_exist():
+                return "the broker's sockets were removed"
         return self._last_words()
 
-    def _broker_exited(self, _code: int) -> None:
-        self._ended.set()
+    async def _clear_leftovers(self) -> None:
+        find = in_thread(lambda: kill_leftovers("mosquitto", self._files.configuration))
+        with contextlib.suppress(asyncio.TimeoutError):  # /proc may hang behind a hung process
+            await asyncio.wait_for(find, LEFTOVER_WAIT_S)
 
     def _last_words(self) -> str:
         lines = self._child.last_lines if self._child else ()
@@ -127,8 +140,7 @@ class LocalLeg:
 
     async def _wait_for_sockets(self) -> None:
         deadline = time.monotonic() + SOCKET_WAIT_S
-        sockets = (self._files.agent_socket, self._files.trainer_socket)
-        while not all(socket.exists() for socket in sockets):
+        while not self._files.sockets_exist():
             if self._ended.is_set():
                 raise BrokerError(self._last_words())
             if time.monotonic() > deadline:
@@ -222,13 +234,11 @@ class LocalLeg:
         self._registered, self._connection, self._up = -1, None, False
         self._unanswered = {}
 
-    async def _end_broker(self) -> None:
+    def _end_broker(self) -> None:
         self._drop_connection()
         child, self._child = self._child, None
         if child is not None:
             child.kill()
-        self._files.pid_file.unlink(missing_ok=True)
-        await asyncio.sleep(0)
 
     async def stop(self) -> None:
         """Say goodbye and end the broker, within half a second."""
@@ -240,4 +250,4 @@ class LocalLeg:
             self._send(status_topic(self._prefix), b"offline", retain=True)
             self._connection.close()
         await asyncio.sleep(0.02)  # let trainers read the farewell before the broker goes
-        await self._end_broker()
+        self._end_broker()

@@ -13,7 +13,7 @@ import contextlib
 import select
 import socket
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import paho.mqtt.client as paho  # noqa: TID251
@@ -22,7 +22,15 @@ from paho.mqtt.packettypes import PacketTypes  # noqa: TID251
 from paho.mqtt.properties import Properties  # noqa: TID251
 
 from linkhold.model import BrokerError
-from linkhold.mqtt_tls import Tls, reason_of, tls_context
+from linkhold.mqtt.happened import (
+    Acknowledged,
+    Connected,
+    Lost,
+    Notice,
+    Received,
+    Subscribed,
+)
+from linkhold.mqtt.tls import Tls, reason_of, tls_context
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,61 +41,6 @@ MAX_KEEPALIVE_S = 30
 """Above this a dead peer is noticed too late: it takes about twice the keepalive."""
 MAX_UNWRITTEN = 64
 """Packets that may wait for a full socket before :meth:`Connection.publish` refuses more."""
-
-CODE_NO_SUBSCRIBER = 0x10
-"""PUBACK: accepted, and nobody is subscribed (MQTT v5, 3.4.2.1)."""
-CODE_FAILURE = 0x80
-"""Reason codes from here on are refusals (MQTT v5, 2.4)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Connected:
-    """The broker accepted the connection, and said what it can take (MQTT v5, 3.2.2.3).
-
-    ``receive_maximum`` bounds the QoS 1 messages in flight; ``maximum_packet`` the bytes of one
-    packet, None without a limit.
-    """
-
-    receive_maximum: int = field(default=65535, compare=False)
-    maximum_packet: int | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """The connection ended, or was refused; the object cannot be used any more."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Acknowledged:
-    """The broker answered a QoS 1 publication; ``code`` is the v5 reason code."""
-
-    mid: int
-    code: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Subscribed:
-    """The broker answered a subscription; codes from 0x80 on are refusals."""
-
-    codes: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A message of a subscribed topic. ``expiry_s`` is None when it carries no expiry."""
-
-    topic: str
-    payload: bytes
-    retained: bool
-    expiry_s: int | None
-    response_topic: str | None
-    correlation: bytes | None
-
-
-Notice = Connected | Lost | Acknowledged | Subscribed | Received
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +58,27 @@ def _properties(packet: int, **values: Any) -> Properties:
     for name, value in values.items():
         setattr(properties, name, value)
     return properties
+
+
+class _Client(paho.Client):
+    """paho's client, with a connect to Unix sockets that cannot hang."""
+
+    def _create_unix_socket_connection(self) -> socket.socket:
+        """Connect without waiting; paho's own waits without end for a frozen broker's backlog.
+
+        Without waiting, connect(2) fails with EAGAIN when the backlog is full.
+        """
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            sock.connect(self._host)
+        except BlockingIOError:
+            sock.close()
+            raise TimeoutError("the broker takes no connections") from None
+        except OSError:
+            sock.close()
+            raise
+        return sock
 
 
 class Connection:
@@ -134,7 +108,7 @@ class Connection:
         self._user_timeout_ms = user_timeout_ms
         self._ended = False
         self._tls_failures: deque[str] = deque(maxlen=1)
-        self._client = paho.Client(
+        self._client = _Client(
             CallbackAPIVersion.VERSION2,
             client_id=client_id,
             protocol=paho.MQTTv5,
@@ -158,7 +132,7 @@ class Connection:
         _attach(self._client, self._notices)
 
     def open_unix(self, path: Path) -> None:
-        """Connect to a Unix socket and send CONNECT; raises :class:`BrokerError`."""
+        """Connect to a Unix socket and send CONNECT; never blocks; raises :class:`BrokerError`."""
         self._open(str(path), 1)
 
     def open_tcp(self, host: str, port: int) -> None:

@@ -1,0 +1,346 @@
+"""The Hold: what a training loop calls.
+
+``step()`` alone applies what the agent says; everything else reads what the last step applied,
+so that one iteration of the loop sees one picture.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from linkhold.client import decision, fork, marker
+from linkhold.client.checkpoints import Checkpoints
+from linkhold.client.decision import NOBODY, Guidance
+from linkhold.client.listener import Source, listener_for
+from linkhold.client.pause import RESUMABLE, Clock, Pause
+from linkhold.client.settings import Settings, absolute, causes
+from linkhold.client.upload import Upload, Uploader
+from linkhold.client.voice import Voice, asked_to_stop, without_agent
+from linkhold.wire import rfc3339
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from linkhold import model
+    from linkhold.client.fake import FakeHold
+    from linkhold.wire import StateView
+
+EXIT_RESERVE_S = 2.0
+"""Left of a stop's deadline for the interpreter to end."""
+DRAIN_S = 60.0
+DRAIN_AFTER_ERROR_S = 5.0
+
+
+class Hold:
+    """Holds a training loop, its checkpoints and its uploads while the node is in trouble.
+
+    Made by :meth:`connect`. One thread, the training loop's, calls :meth:`step`,
+    :meth:`checkpoint_due` and :meth:`saving`; every property may be read from any thread. A
+    forked or spawned child starts to listen at its own first call, and is inert until then.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        source: Source | None = None,
+        *,
+        clock: Clock | None = None,
+        voice: Voice | None = None,
+    ) -> None:
+        self._attention = True  # read at each step
+        self._settings = settings
+        self._source = source or listener_for(settings.run_dir)
+        self._clock = clock or Clock()
+        self._voice = voice or Voice()
+        self._guidance = NOBODY
+        self._view: StateView | None = None
+        self._checkpoints = Checkpoints(settings, self._voice, self._clock.now_ns())
+        self._step = 0
+        self._pause = Pause(self._clock, self._voice, settings.max_hold_s)
+        self._uploader: Uploader | None = None
+        self._listening = self._closed = self._greeted = False
+        fork.remember(self)
+
+    @classmethod
+    def connect(
+        cls,
+        *,
+        run_dir: str | os.PathLike[str] | None = None,
+        hold_on: Iterable[str] = (),
+        checkpoint_every_steps: int | None = None,
+        checkpoint_every_s: float | None = None,
+        checkpoint_to: str = "remote",
+        max_hold_s: float = 900.0,
+        upload_spread_s: float = 5.0,
+        wait_s: float = 1.0,
+        logger: logging.Logger | None = None,
+    ) -> Self:
+        """Find the node's agent, waiting at most ``wait_s`` seconds for its first state.
+
+        Without an agent everything passes, one log line says so, and an agent that appears later
+        is heard. ``run_dir`` is the agent's run folder (default: ``$LINKHOLD_RUN_DIR``, the
+        node's, the user's). ``hold_on=("network",)`` holds training itself while the network is
+        down. ``checkpoint_to="remote"`` means that saving itself needs the network: no checkpoint
+        is due while uploads are on hold. A hold longer than ``max_hold_s`` raises :class:`GiveUp`
+        out of :meth:`step`. After a hold, uploads start within ``upload_spread_s``, at random.
+
+        Raises :class:`TypeError` or :class:`ValueError` for an argument that is wrong.
+        """
+        settings = Settings(
+            run_dir=absolute(run_dir),
+            hold_on=causes(hold_on),
+            checkpoint_every_steps=checkpoint_every_steps,
+            checkpoint_every_s=checkpoint_every_s,
+            checkpoint_to=checkpoint_to,
+            max_hold_s=max_hold_s,
+            upload_spread_s=upload_spread_s,
+            wait_s=wait_s,
+        )
+        listener = listener_for(settings.run_dir)
+        hold = cls(settings, listener, voice=Voice(logger))
+        hold._listen()
+        listener.wait_first(wait_s)
+        hold._apply()
+        return hold
+
+    @staticmethod
+    def fake(**state: Any) -> FakeHold:
+        """Return a Hold for tests of training code: see :class:`linkhold.client.fake.FakeHold`."""
+        from linkhold.client.fake import FakeHold  # noqa: PLC0415 - it is made of Hold
+
+        return FakeHold(**state)
+
+    def step(self, step: int) -> None:
+        """Mark a step boundary; blocks while training is on hold.
+
+        ``step`` is the global step. Raises :class:`GiveUp` after ``max_hold_s`` of hold.
+        """
+        self._step = step
+        if self._attention:
+            self._attend()
+
+    def checkpoint_due(self, step: int) -> bool:
+        """Tell whether to save now: periodically, or because of power, a notice or a stop."""
+        if not self._listening:
+            self._listen()
+        now_ns = self._clock.now_ns()
+        return self._checkpoints.due(step, self._in_force(now_ns), now_ns)
+
+    @contextlib.contextmanager
+    def saving(self) -> Iterator[None]:
+        """Measure a save, and count what asked for it as served if the body succeeds.
+
+        After an exception, which passes through, the checkpoint is due again after a pause.
+        """
+        began_ns = self._clock.now_ns()
+        answered = self._checkpoints.begin(self._in_force(began_ns))
+        try:
+            yield
+        except BaseException:
+            self._checkpoints.fail(self._clock.now_ns())
+            raise
+        self._checkpoints.finish(answered, began_ns, self._clock.now_ns())
+
+    def upload(
+        self, source: Any, push: Callable[[Any], object], *, name: str | None = None
+    ) -> Upload:
+        """Run ``push(source)`` beside training, when uploads may go; never blocks nor raises.
+
+        Uploads run one at a time, in order; an exception of ``push`` is retried with growing
+        random pauses. ``push`` must name its destination itself: after a notice the newest goes
+        first. The answer tells how it went; ``name`` is what the log calls it.
+        """
+        if not self._listening:
+            self._listen()
+        if self._uploader is None:
+            self._uploader = self._make_uploader()
+            if self._closed:
+                self._uploader.close()
+        return self._uploader.add(source, push, name)
+
+    @property
+    def stop_due(self) -> bool:
+        """Whether to end now, resumably: call :meth:`exit`."""
+        return self._stop() is not None
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why to end, None when there is no reason to."""
+        stop = self._stop()
+        return None if stop is None else stop.reason
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until the machine goes; None when no stop is due or it has no deadline."""
+        return decision.seconds_left(self._stop(), self._clock.now_ns())
+
+    @property
+    def held_s(self) -> float:
+        """Seconds that training has been on hold so far, the current hold included."""
+        return self._pause.held_s
+
+    @property
+    def waiting_for(self) -> str | None:
+        """Why training is on hold at this moment, None while it runs."""
+        return self._pause.waiting_for
+
+    @property
+    def on_wait(self) -> Callable[[], object] | None:
+        """Called at least twice a second while training is on hold, to feed watchdogs."""
+        return self._pause.on_wait
+
+    @on_wait.setter
+    def on_wait(self, hook: Callable[[], object] | None) -> None:
+        self._pause.on_wait = hook
+
+    @property
+    def last_save_s(self) -> float | None:
+        """Seconds that the last save took, None before the first."""
+        return self._checkpoints.saves.last_s
+
+    @property
+    def save_s(self) -> float | None:
+        """Moving mean of the save times in seconds, None before the first."""
+        return self._checkpoints.saves.mean_s
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """How many states came and what became of them, and what went wrong in listening."""
+        return dict(self._source.counters)
+
+    def exit(self, code: int = RESUMABLE) -> NoReturn:
+        """End the program resumably: raises :class:`SystemExit` with ``code``.
+
+        First a marker for the launcher is written (``$LINKHOLD_STOP_MARKER``, else
+        ``.linkhold-stop`` in the working folder; JSON with reason, at, step, code), then uploads
+        are finished as far as the deadline allows, 60 s without one.
+        """
+        reason, left_s = self.stop_reason or "asked by the program", self.seconds_left
+        content = {"reason": reason, "at": rfc3339(time.time()), "step": self._step, "code": code}
+        problem = marker.leave({**content, "pid": os.getpid()})
+        if problem is not None:
+            self._voice.warning(f"no stop marker for the launcher: {problem}")
+        self._voice.info(f"ending at step {self._step}, exit code {code}: {reason}")
+        self.close(DRAIN_S if left_s is None else max(0.0, left_s - EXIT_RESERVE_S))
+        raise SystemExit(code)
+
+    def close(self, drain_s: float = DRAIN_S) -> None:
+        """Finish uploads within ``drain_s`` seconds and stop listening; may be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._uploader is not None:
+            left = self._uploader.drain(drain_s)
+            self._uploader.close()
+            if left:
+                self._voice.warning(f"{len(left)} uploads not done: {', '.join(left)}")
+        self._source.remove(self._raise_attention)
+        self._guidance, self._attention = NOBODY, False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close(DRAIN_S if kind is None else DRAIN_AFTER_ERROR_S)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Carry the settings to another process, where the copy connects at its first call."""
+        return _revive, (type(self), self._settings, self._voice.logger_name)
+
+    def after_fork(self) -> None:
+        """Be inert in a forked child until it calls (see :mod:`linkhold.client.fork`)."""
+        self._listening = False
+        self._attention = not self._closed
+        if self._uploader is not None:
+            self._uploader.after_fork()
+
+    def _make_uploader(self) -> Uploader:
+        source, settings, now_ns = self._source, self._settings, self._clock.now_ns
+
+        def gate() -> model.Uploads:
+            return decision.guide(settings, source.newest, now_ns()).uploads
+
+        return Uploader(gate, settings.upload_spread_s, self._voice)
+
+    def _listen(self) -> None:
+        if self._closed:
+            return
+        if not self._listening:
+            self._listening = True
+            self._source.add(self._raise_attention)
+        self._source.ensure()  # last: its thread ends when nobody is there to tell
+
+    def _raise_attention(self) -> None:
+        self._attention = True
+
+    def _attend(self) -> None:
+        self._listen()
+        self._attention = False  # before looking, so that a change meanwhile is seen
+        self._apply()
+        try:
+            why = self._must_wait()
+            if why is not None:
+                self._pause.wait_out(why, self._look_again)
+        finally:
+            if self._guidance.hold is not None:
+                self._attention = True
+
+    def _look_again(self) -> str | None:
+        self._apply()
+        return self._must_wait()
+
+    def _apply(self) -> None:
+        """Make the newest state the one that counts, and say what it changes."""
+        now_ns = self._clock.now_ns()
+        before, self._view = self._guidance, self._source.newest
+        self._guidance = decision.guide(self._settings, self._view, now_ns)
+        self._announce(before, self._guidance, now_ns)
+
+    def _in_force(self, now_ns: int) -> Guidance:
+        fresh = decision.is_fresh(self._source.newest, now_ns)
+        return decision.in_force(self._guidance, fresh=fresh, now_ns=now_ns)
+
+    def _stop(self) -> model.StopRequest | None:
+        if self._guidance.stop is None:
+            return None
+        return self._in_force(self._clock.now_ns()).stop
+
+    def _must_wait(self) -> str | None:
+        """Return why training is on hold; a stop or an unserved checkpoint goes first."""
+        guidance = self._guidance
+        if guidance.hold is None or guidance.stop is not None:
+            return None
+        if self._checkpoints.goes_first(guidance, self._clock.now_ns()):
+            return None
+        return guidance.hold
+
+    def _announce(self, before: Guidance, after: Guidance, now_ns: int) -> None:
+        if self._greeted:
+            changed = before.present is not after.present
+        else:
+            changed = self._greeted = after.present or self._source.looked
+        if changed:
+            self._voice.presence(present=after.present, text=self._presence(after), now_ns=now_ns)
+        if after.stop is not None and (before.stop is None or before.stop.id != after.stop.id):
+            self._voice.warning(asked_to_stop(after.stop, now_ns))
+
+    def _presence(self, guidance: Guidance) -> str:
+        if guidance.present and self._view is not None:
+            return f"linkhold agent of node {self._view.node} found"
+        return without_agent(guidance, None if self._view else self._source.where())
+
+
+def _revive(kind: type[Hold], settings: Settings, logger_name: str) -> Hold:
+    return kind(settings, voice=Voice(logging.getLogger(logger_name)))

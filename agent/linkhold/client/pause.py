@@ -1,0 +1,97 @@
+"""A hold of the training loop itself: waiting in slices, with a limit and a word now and then."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from linkhold import model
+from linkhold.client.upload import words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from linkhold.client.voice import Voice
+
+RESUMABLE = 75
+"""Exit code of a run that wants to be started again (EX_TEMPFAIL of sysexits.h)."""
+SLICE_S = 0.25
+REMIND_S = 60.0
+
+
+class GiveUp(model.GiveUp):
+    """Training was on hold for ``max_hold_s``. ``exit_code`` asks a launcher to start it again."""
+
+    exit_code = RESUMABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The monotonic clock and the sleep of a Hold; tests pass simulated ones."""
+
+    now_ns: Callable[[], int] = time.monotonic_ns
+    sleep: Callable[[float], object] = time.sleep
+
+
+class Pause:
+    """Waits out one hold after the other and adds them up."""
+
+    def __init__(self, clock: Clock, voice: Voice, max_hold_s: float) -> None:
+        self.waiting_for: str | None = None
+        self.on_wait: Callable[[], object] | None = None
+        self._clock = clock
+        self._voice = voice
+        self._max_hold_s = max_hold_s
+        self._earlier_s = 0.0
+        self._began_ns: int | None = None
+        self._hook_failed = False
+
+    @property
+    def held_s(self) -> float:
+        """Seconds on hold so far, the current hold included."""
+        return self._earlier_s + self._current_s(self._began_ns)
+
+    def wait_out(self, why: str, look: Callable[[], str | None]) -> None:
+        """Sleep until ``look()`` returns None; it says why the hold lasts.
+
+        Raises :class:`GiveUp` at the limit, and whatever interrupts the sleep.
+        """
+        self._began_ns, self.waiting_for = self._clock.now_ns(), why
+        self._voice.warning(f"training on hold: {why}")
+        try:
+            self._sleep_while(look)
+        finally:
+            held_s, said = self._current_s(self._began_ns), self.waiting_for
+            self._earlier_s += held_s
+            self._began_ns = self.waiting_for = None
+            self._voice.info(f"held {held_s:.1f} s: {said}")
+
+    def _sleep_while(self, look: Callable[[], str | None]) -> None:
+        remind_s = REMIND_S
+        while True:
+            self._clock.sleep(SLICE_S)
+            self._feed()
+            why = look()
+            if why is None:
+                return
+            self.waiting_for = why
+            held_s = self._current_s(self._began_ns)
+            if held_s >= self._max_hold_s:
+                raise GiveUp(f"on hold for {self._max_hold_s:g} s, the limit: {why}")
+            if held_s >= remind_s:
+                remind_s = held_s + REMIND_S
+                self._voice.warning(f"still on hold after {held_s:.1f} s: {why}")
+
+    def _current_s(self, began_ns: int | None) -> float:
+        return 0.0 if began_ns is None else (self._clock.now_ns() - began_ns) / 1e9
+
+    def _feed(self) -> None:
+        if self.on_wait is None:
+            return
+        try:
+            self.on_wait()
+        except Exception as error:  # noqa: BLE001 - the user's, and no reason to end a hold
+            if not self._hook_failed:
+                self._hook_failed = True
+                self._voice.warning(f"on_wait raised, and is called on: {words(error)}")

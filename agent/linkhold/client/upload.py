@@ -1,0 +1,287 @@
+"""Uploads beside training: one worker thread, a bounded queue, retries while the gate is open.
+
+The gate is the stop condition of the retries: while uploads are on hold there is no attempt at
+all, which saves more load than any back-off. When it opens again each client starts after a
+random delay, so that a recovering storage does not meet all of them at once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from linkhold.client import fork
+from linkhold.model import LinkholdError, Uploads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from linkhold.client.voice import Voice
+
+MAX_WAITING = 64
+MAX_TRIES = 20
+MAX_TRYING_S = 6 * 3600.0
+"""Longest time of attempts in a row; time on hold does not count."""
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
+SLICE_S = 0.5
+IDLE_S = 30.0
+"""A worker without work ends after this; the next upload starts another."""
+
+_dice = random.SystemRandom()
+"""Own dice: the global generator belongs to the training run, and all ranks seed it alike."""
+_serials = itertools.count(1)
+
+
+class Upload:
+    """One upload, as the training code sees it; safe to read from any thread."""
+
+    def __init__(self, source: Any, push: Callable[[Any], object], name: str | None) -> None:
+        self.source = source
+        self.push = push
+        self.name = name or str(source)
+        self.serial = next(_serials)
+        self.attempts = 0
+        """How often ``push`` was called."""
+        self.error: BaseException | None = None
+        """Why it failed for good; None while it goes on and after success."""
+        self._finished = threading.Event()
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, well or not (see :attr:`error`)."""
+        return self._finished.is_set()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end, at most ``timeout_s`` seconds; return whether it has ended."""
+        return self._finished.wait(timeout_s)
+
+    def finish(self, error: BaseException | None = None) -> None:
+        """Record the end (for the worker)."""
+        self.error = error
+        self._finished.set()
+
+    def orphan(self) -> None:
+        """End the copy in a forked child, where an old lock may be held for ever."""
+        self._finished = threading.Event()
+        self.finish(LinkholdError("this upload belongs to the parent process"))
+
+
+class _PutBack(Exception):
+    """The gate closed between two attempts: the upload waits its turn again."""
+
+
+class Uploader:
+    """The queue and the worker thread of one Hold."""
+
+    def __init__(self, gate: Callable[[], Uploads], spread_s: float, voice: Voice) -> None:
+        self._gate = gate
+        self._spread_s = spread_s
+        self._voice = voice
+        self._waiting: deque[Upload] = deque()
+        self._running: Upload | None = None
+        self._closed = self._hurry = self._was_held = False
+        self._start_at_s = 0.0
+        self._newest_taken = 0
+        self._renew()
+
+    def _renew(self) -> None:
+        self._changed = threading.Condition()
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def add(self, source: Any, push: Callable[[Any], object], name: str | None) -> Upload:
+        """Queue ``push(source)``; never waits. When the queue is full the oldest one yields."""
+        fork.import_whole("tenacity")
+        upload, surplus = Upload(source, push, name), None
+        with self._changed:
+            if self._closed:
+                upload.finish(LinkholdError("this Hold is closed"))
+                return upload
+            self._waiting.append(upload)
+            if len(self._waiting) > MAX_WAITING:
+                surplus = self._waiting.popleft()
+            self._ensure_worker(upload)
+            self._changed.notify_all()
+        if surplus is not None:
+            surplus.finish(LinkholdError(f"superseded: {MAX_WAITING} newer uploads wait"))
+            self._voice.warning(f"upload of {surplus.name} given up: {surplus.error}")
+        return upload
+
+    def drain(self, timeout_s: float) -> tuple[str, ...]:
+        """Wait at most ``timeout_s`` for all uploads; return the names of those left."""
+        with self._changed:
+            self._hurry = True  # whoever is about to end does not spread its load
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._left(), timeout_s)
+            return tuple(upload.name for upload in self._left())
+
+    def close(self) -> None:
+        """Start nothing more; what waits ends with an error. Does not wait."""
+        with self._changed:
+            self._closed = True
+            waiting, self._waiting = self._waiting, deque()
+            self._changed.notify_all()
+        self._ending.set()
+        for upload in waiting:
+            upload.finish(LinkholdError("the program ended before this upload"))
+
+    def after_fork(self) -> None:
+        """Forget in the child what the parent uploads."""
+        for upload in self._left():
+            upload.orphan()
+        self._waiting, self._running = deque(), None
+        self._renew()
+
+    def _left(self) -> list[Upload]:
+        return ([self._running] if self._running else []) + list(self._waiting)
+
+    def _ensure_worker(self, upload: Upload) -> None:
+        if self._thread is not None and self._thread.is_alive():
+            return
+        self._thread = threading.Thread(target=self._work, name="linkhold-upload", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._waiting.remove(upload)
+            upload.finish(error)
+
+    def _work(self) -> None:
+        while True:
+            upload = self._next()
+            if upload is None:
+                return
+            put_back = self._run(upload)
+            with self._changed:
+                self._running = None
+                if put_back and not self._closed:
+                    self._waiting.appendleft(upload)
+                self._changed.notify_all()
+            if put_back and self._closed:
+                upload.finish(LinkholdError("the program ended before this upload"))
+            del upload  # an idle worker keeps no checkpoint alive
+
+    def _next(self) -> Upload | None:
+        with self._changed:
+            while not self._closed:
+                self._running = self._pick(time.monotonic())
+                if self._running is not None:
+                    return self._running
+                if self._waiting:
+                    self._changed.wait(SLICE_S)
+                elif not self._changed.wait(IDLE_S) and not self._waiting:
+                    break
+            self._thread = None
+            return None
+
+    def _pick(self, now_s: float) -> Upload | None:
+        """Choose the upload that may start now: in order, or the newest one alone."""
+        if not self._waiting:
+            return None
+        gate = self._gate()
+        if gate is Uploads.HOLD:
+            self._was_held = True
+            return None
+        if gate is Uploads.NEWEST:
+            newest = max(self._waiting, key=lambda upload: upload.serial)
+            if newest.serial < self._newest_taken:
+                return None
+            self._newest_taken = newest.serial
+            self._waiting.remove(newest)
+            return newest
+        if self._was_held:
+            self._was_held = False
+            self._start_at_s = now_s + _dice.uniform(0, self._spread_s)
+        if now_s < self._start_at_s and not self._hurry:
+            return None
+        picked = self._waiting.popleft()
+        self._newest_taken = max(self._newest_taken, picked.serial)
+        return picked
+
+    def _run(self, upload: Upload) -> bool:
+        """Try until it is done; return whether it must wait for the gate again."""
+        try:
+            for attempt in _tries(upload, self._ending, self._report):
+                with attempt:
+                    self._attempt(upload)
+        except _PutBack:
+            return True
+        except BaseException as error:  # noqa: BLE001 - a push may raise whatever it likes
+            upload.finish(error)
+            self._voice.warning(f"upload of {upload.name} failed for good: {words(error)}")
+        else:
+            upload.finish()
+            if upload.attempts > 1:
+                self._voice.info(f"upload of {upload.name} done at attempt {upload.attempts}")
+        return False
+
+    def _attempt(self, upload: Upload) -> None:
+        if self._ending.is_set() or (upload.attempts and self._gate() is not Uploads.GO):
+            raise _PutBack
+        push_once(upload)
+
+    def _report(self, upload: Upload, error: BaseException, pause_s: float) -> None:
+        if upload.attempts & (upload.attempts - 1) == 0:  # 1, 2, 4, 8: a long fault, few lines
+            self._voice.warning(
+                f"upload of {upload.name}: attempt {upload.attempts} failed, "
+                f"next in {pause_s:.1f} s: {words(error)}"
+            )
+
+
+def push_once(upload: Upload) -> None:
+    """Call ``push`` one time; raises what it raises, and says clearly that a file is gone."""
+    if _gone(upload.source):
+        raise LinkholdError(f"{upload.source} is gone: it was removed before it was uploaded")
+    upload.attempts += 1
+    upload.push(upload.source)
+
+
+def words(error: BaseException) -> str:
+    """Return an error as one line."""
+    if isinstance(error, LinkholdError):
+        return str(error)
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _gone(source: Any) -> bool:
+    """Tell whether ``source`` names a local file that is not there; unsure means no."""
+    if not isinstance(source, (str, os.PathLike)):
+        return False
+    path = str(source)
+    local = path.startswith("/") or (isinstance(source, os.PathLike) and ":/" not in path)
+    return local and not os.path.lexists(path)
+
+
+def _tries(
+    upload: Upload,
+    ending: threading.Event,
+    report: Callable[[Upload, BaseException, float], None],
+) -> Any:
+    """Return tenacity's loop: full jitter, bounded in tries and time, no retry when pointless."""
+    import tenacity as t  # noqa: PLC0415 - see add()
+
+    in_vain = t.stop_after_delay(MAX_TRYING_S)
+    widening = t.wait_exponential(multiplier=FIRST_PAUSE_S, max=LONGEST_PAUSE_S)
+
+    def before_sleep(state: t.RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        if error is not None and state.next_action is not None:
+            report(upload, error, state.next_action.sleep)
+
+    return t.Retrying(
+        stop=lambda state: upload.attempts >= MAX_TRIES or in_vain(state),
+        wait=lambda state: _dice.uniform(0, widening(state)),
+        retry=t.retry_if_exception(
+            lambda error: (
+                isinstance(error, Exception) and not isinstance(error, (_PutBack, LinkholdError))
+            )
+        ),
+        sleep=t.sleep_using_event(ending),
+        before_sleep=before_sleep,
+        reraise=True,
+    )
