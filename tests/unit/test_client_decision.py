@@ -84,12 +84,14 @@ def test_hold_on() -> None:
 def test_words() -> None:
     """The reason names the fault, its local time and at most three causes."""
     text = decision.why(
-        view(power="low", since="2026-11-29T03:12:04.000Z", cause=("a", "b", "c", "d"))
+        view(network="down", since="2026-11-29T03:12:04.000Z", cause=("a", "b", "c", "d"))
     )
 
-    assert text.startswith("power low since ")
+    assert text.startswith("network down since ")
     assert text.endswith(":04 (a; b; c)")
-    assert decision.why(view(power="battery", since="rubbish")) == "power on battery"
+    assert decision.why(view(network="down", since="rubbish")) == "network down"
+    assert decision.why(view(power="battery")) == "power on battery"
+    assert decision.why(view(holds=["network"])) == "network back, waiting for it to stay"
     assert decision.why(view()) == "the agent asks for it"
 
 

@@ -134,14 +134,15 @@ def seconds_left(stop: StopRequest | None, now_ns: int) -> float | None:
 
 def why(view: StateView) -> str:
     """Say what is wrong as a person would: ``network down since 03:12:04 (eth0 lost carrier)``."""
-    if view.network is Network.DOWN:
-        what = "network down"
-    elif view.power in (PowerState.BATTERY, PowerState.LOW):
-        what = "power on battery" if view.power is PowerState.BATTERY else "power low"
-    else:
-        what = "the agent asks for it"
     causes = "; ".join(view.cause[:SHOWN_CAUSES])
-    return what + _since(view) + (f" ({causes})" if causes else "")
+    because = f" ({causes})" if causes else ""
+    if view.network is Network.DOWN:
+        return f"network down{_since(view)}{because}"
+    if view.power in (PowerState.BATTERY, PowerState.LOW):
+        return "power on battery" if view.power is PowerState.BATTERY else "power low"
+    if "network" in view.advice.holds:
+        return f"network back{_since(view)}, waiting for it to stay"
+    return "the agent asks for it"
 
 
 def _hold(settings: Settings, view: StateView) -> str | None:

@@ -62,10 +62,10 @@ class Pause:
         try:
             self._sleep_while(look)
         finally:
-            held_s, said = self._current_s(self._began_ns), self.waiting_for
+            held_s = self._current_s(self._began_ns)
             self._earlier_s += held_s
             self._began_ns = self.waiting_for = None
-            self._voice.info(f"held {held_s:.1f} s: {said}")
+            self._voice.info(f"held {held_s:.1f} s: {why}")
 
     def _sleep_while(self, look: Callable[[], str | None]) -> None:
         remind_s = REMIND_S
