@@ -209,7 +209,8 @@ class Running:
     """A ``linkhold agent`` with folders below ``place``, in the calling thread's namespace.
 
     ``config`` is the text of its configuration file; ``wrap`` a command that ends by executing
-    its arguments (``unshare``, ``setpriv``). The log is ``place/log``.
+    its arguments (``unshare``, ``setpriv``). The log is ``place/log``. ``seen_run_dir`` is how this
+    process reaches the run folder where the agent's mounts are its own.
     """
 
     def __init__(
@@ -222,16 +223,18 @@ class Running:
         run_dir: Path | None = None,
         state_dir: Path | None = None,
         arguments: Sequence[str] | None = None,
+        seen_run_dir: Path | None = None,
     ) -> None:
         self.place = place
-        self.run_dir = run_dir or place / "run"
+        named = run_dir or place / "run"
+        self.run_dir = seen_run_dir or named
         self.state_dir = state_dir or place / "state"
         self.config_file = place / "linkhold.yaml"
         self.config_file.write_text(config)
         self.process: subprocess.Popen[bytes] | None = None
         self._wrap = wrap
         self._env = {**ENVIRONMENT, **(env or {})}
-        folders = ("--run-dir", str(self.run_dir), "--state-dir", str(self.state_dir))
+        folders = ("--run-dir", str(named), "--state-dir", str(self.state_dir))
         self._arguments = folders if arguments is None else arguments
         self._session = ""
 
@@ -420,6 +423,50 @@ def private_mounts(*commands: str) -> list[str]:
     """Return a wrapper that runs shell ``commands`` in a mount namespace of the agent's own."""
     script = " && ".join([*commands, 'exec "$@"'])
     return ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script, "sh"]
+
+
+class Mounts:
+    """A mount namespace for an agent, in which a test mounts, fills and freezes.
+
+    ``undo`` is a shell command that is run in it at the end, also when pytest is killed: a frozen
+    file system would keep its processes for ever.
+    """
+
+    def __init__(self, undo: str = "true") -> None:
+        script = f"echo ready; cat >/dev/null; {undo}"
+        self._keeper = subprocess.Popen(
+            ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        assert self._keeper.stdout is not None
+        assert self._keeper.stdout.readline() == b"ready\n"
+        self.wrap = ["nsenter", f"--mount=/proc/{self._keeper.pid}/ns/mnt", "--"]
+
+    def run(self, command: str) -> None:
+        """Run a shell command inside."""
+        subprocess.run([*self.wrap, "sh", "-ec", command], check=True, timeout=30)
+
+    def output(self, command: str) -> str:
+        """Run a shell command inside and return what it prints."""
+        command_line = [*self.wrap, "sh", "-ec", command]
+        return subprocess.run(
+            command_line, check=True, timeout=30, capture_output=True, text=True
+        ).stdout
+
+    def path(self, inside: Path) -> Path:
+        """Return how a path of the inside is reached from outside."""
+        return Path(f"/proc/{self._keeper.pid}/root{inside}")
+
+    def close(self) -> None:
+        """Undo and let go; the mounts end with the last process in the namespace."""
+        assert self._keeper.stdin is not None
+        assert self._keeper.stdout is not None
+        self._keeper.stdin.close()
+        self._keeper.wait(20)
+        self._keeper.stdout.close()
 
 
 def as_nobody(place: Path) -> list[str]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import argparse
 
 STATE_DIR_WAIT_S = 2.0
+MAX_SOCKET_PATH = 107
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,6 +81,9 @@ async def _serve(start: Start, locks: AgentLocks) -> None:
 
 
 def _claim_run_dir(folder: Path) -> None:
+    if len(os.fsencode(folder / paths.BROKER_SOCKET)) > MAX_SOCKET_PATH:
+        limit = f"the path of a Unix socket has at most {MAX_SOCKET_PATH} bytes"
+        raise StoreError(f"run folder {folder}: too long; {limit}")
     try:
         paths.claim_run_dir(folder)
     except OSError as error:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from linkhold.cli.shown import add_run_dir, clock, duration, find_state, run_dir_of
+from linkhold.model import WireError
 
 if TYPE_CHECKING:
     import argparse
@@ -51,14 +52,23 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(found.document, indent=2, ensure_ascii=False))
     else:
-        show(found.document)
+        _show_any(found.document)
     return NO_AGENT if found.problem else 0
+
+
+def _show_any(document: Mapping[str, Any]) -> None:
+    try:
+        show(document)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise WireError(f"a state of another version, see --json ({reason})") from error
 
 
 def show(document: Mapping[str, Any]) -> None:
     """Print a state document as tables."""
+    on_terminal = sys.stdout is not None and sys.stdout.isatty()
     # A pipe or file has no width; a table cut to 80 columns would be of no use there.
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_COLUMNS)
+    console = Console(highlight=False, width=None if on_terminal else PIPE_COLUMNS)
     detail = document["detail"]
     console.print(_headline(document))
     console.print(_advice(document["advice"]))

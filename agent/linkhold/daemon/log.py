@@ -36,6 +36,10 @@ PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging
 class _DroppingQueue(logging.handlers.QueueHandler):
     dropped = 0
 
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """Leave formatting to the thread: what is logged here is frozen."""
+        return record
+
     def enqueue(self, record: logging.LogRecord) -> None:
         try:
             self.queue.put_nowait(record)
@@ -91,6 +95,18 @@ class AgentLog:
         return not thread.is_alive()
 
 
+class _Line:
+    """An event that becomes text when it is written, in the log's own thread."""
+
+    def __init__(self, event: Event) -> None:
+        self._event = event
+
+    def __str__(self) -> str:
+        return event_line(self._event.type, self._event.subject, self._event.data)
+
+
 def log_event(event: Event) -> None:
-    """Log an event at the level of its severity."""
-    log.log(LEVELS[event.severity], "%s", event_line(event.type, event.subject, event.data))
+    """Log an event at the level of its severity, without looking for the caller: it is known."""
+    level = LEVELS[event.severity]
+    if log.isEnabledFor(level):
+        log.handle(log.makeRecord(log.name, level, "", 0, "%s", (_Line(event),), None))

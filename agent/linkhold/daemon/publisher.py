@@ -44,6 +44,7 @@ class Publisher:
         self._tell = tell
         self._counters = counters
         self._clock = host.ClockCheck()
+        self._clock_synced = self._clock.synced()
         self.local: LocalLeg | None = None
         self.fleet: FleetLeg | None = None
         self.file_failures = 0
@@ -58,9 +59,10 @@ class Publisher:
         """
         document = self._write(state, now)
         cloud_event = wrap_state(self._identity, state.epoch, now.wall_s, document)
+        if self.local is not None:  # before anything else is made: it is what trainers wait for
+            self.local.publish_state(cloud_event)
         entries = [entry_of(self._identity, event) for event in events]
         if self.local is not None:
-            self.local.publish_state(cloud_event)
             self.local.publish_events([(entry.type, entry.payload) for entry in entries])
         if entries:
             self._keeper.record(entries, document)
@@ -71,8 +73,10 @@ class Publisher:
 
     def heartbeat(self, state: NodeState, now: Moment) -> None:
         """Renew the state file and leg A, and nothing else: not the disk, not the fleet."""
+        self._clock_synced = self._clock.synced()
         document = self._write(state, now)
         if self.local is not None:
+            self.local.beat()
             self.local.publish_state(wrap_state(self._identity, state.epoch, now.wall_s, document))
 
     def document(self, state: NodeState, now: Moment) -> bytes:
@@ -82,17 +86,25 @@ class Publisher:
             unavailable["state_file"] = self.file_problem
         health = replace(state.agent, counters=dict(self._counters()), unavailable=unavailable)
         shown = replace(state, agent=health)
-        return dumps(state_document(self._identity, shown, now, clock_synced=self._clock.synced()))
+        return dumps(state_document(self._identity, shown, now, clock_synced=self._clock_synced))
 
     def _write(self, state: NodeState, now: Moment) -> bytes:
         document = self.document(state, now)
-        problem = ""
+        problem = self._try(document)
+        if problem == self.file_problem:
+            return document
+        self.file_problem = problem
+        log.warning("state file: %s", problem or "written again")
+        document = self.document(state, now)  # which tells of it
+        if not problem:
+            self._try(document)
+        return document
+
+    def _try(self, document: bytes) -> str:
+        """Write the state file; return why it could not be, else nothing."""
         try:
             self._file.write(document)
         except StoreError as error:
             self.file_failures += 1
-            problem = str(error)
-        if problem != self.file_problem:
-            self.file_problem = problem
-            log.warning("state file: %s", problem or "written again")
-        return document
+            return str(error)
+        return ""

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from linkhold.decide.readings import Reading
 
-TICK_S = 1.0
 SOCKET_WAIT_S = 5.0
 SOCKET_POLL_S = 0.02
 LEFTOVER_WAIT_S = 2.0
@@ -69,6 +68,7 @@ class LocalLeg:
         self._unanswered: dict[int, float] = {}
         self._task: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
+        self._trouble = ""
         self.counters = {"leg_a_restarts": 0, "leg_a_dropped_events": 0}
         self.listeners = ""
 
@@ -118,14 +118,9 @@ class LocalLeg:
         await self._wait_for_sockets()
         self.listeners = open_to_trainers(self._files)
         await self._connect()
-        while not self._ended.is_set():
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._ended.wait(), TICK_S)
-            if self._tick():
-                return "the broker does not answer"
-            if not self._files.sockets_exist():
-                return "the broker's sockets were removed"
-        return self._last_words()
+        self._trouble = ""
+        await self._ended.wait()
+        return self._trouble or self._last_words()
 
     async def _clear_leftovers(self) -> None:
         find = in_thread(lambda: kill_leftovers("mosquitto", self._files.configuration))
@@ -182,13 +177,25 @@ class LocalLeg:
         self._send(status_topic(self._prefix), b"online", retain=True)
         self._dirty = self._state is not None
 
-    def _tick(self) -> bool:
-        """Keep the connection alive; tell whether the broker is hung."""
-        if self._connection is not None:
-            self._connection.tick()
-            self._readable()
+    def beat(self) -> None:
+        """Keep the connection alive and look whether the broker still does its work.
+
+        For the agent's heartbeat, which comes after a publication: an idle node then wakes for
+        both at once. A broker that left one heartbeat unanswered until the next is hung.
+        """
+        if self._connection is None:
+            return
+        self._connection.tick()
+        self._readable()
         oldest = next(iter(self._unanswered.values()), None)
-        return oldest is not None and time.monotonic() - oldest > HUNG_AFTER_S
+        if oldest is not None and time.monotonic() - oldest > HUNG_AFTER_S:
+            self._give_up_on_broker("the broker does not answer")
+        elif not self._files.sockets_exist():
+            self._give_up_on_broker("the broker's sockets were removed")
+
+    def _give_up_on_broker(self, why: str) -> None:
+        self._trouble = why
+        self._ended.set()
 
     def publish_state(self, cloud_event: bytes) -> None:
         """Publish the retained state, now or as soon as the broker can take it."""

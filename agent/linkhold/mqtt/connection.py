@@ -14,6 +14,7 @@ import select
 import socket
 from collections import deque
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import paho.mqtt.client as paho  # noqa: TID251
@@ -58,6 +59,31 @@ def _properties(packet: int, **values: Any) -> Properties:
     for name, value in values.items():
         setattr(properties, name, value)
     return properties
+
+
+class _PackedProperties(Properties):
+    """Properties of a publication, packed once: packing is the dearest part of publishing."""
+
+    def __init__(self, content_type: str | None, user: tuple[tuple[str, str], ...]) -> None:
+        super().__init__(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+        if content_type:
+            self.ContentType = content_type
+        for pair in user:
+            self.UserProperty = pair
+        # Properties.__setattr__ takes names of MQTT properties only.
+        object.__setattr__(self, "_packed", super().pack())  # type: ignore[no-untyped-call]
+
+    def pack(self) -> bytes:
+        """Return the properties as they stand in the packet."""
+        packed: bytes = self.__dict__["_packed"]
+        return packed
+
+
+@lru_cache(maxsize=64)
+def _publish_properties(
+    content_type: str | None, user: tuple[tuple[str, str], ...]
+) -> _PackedProperties:
+    return _PackedProperties(content_type, user)
 
 
 class _Client(paho.Client):
@@ -205,13 +231,7 @@ class Connection:
         """
         if self._ended or len(self._client._out_packet) >= MAX_UNWRITTEN:  # noqa: SLF001
             raise BrokerError("the broker does not take what is sent")
-        properties = None
-        if content_type or user:
-            properties = _properties(PacketTypes.PUBLISH)
-            if content_type:
-                properties.ContentType = content_type
-            for pair in user:
-                properties.UserProperty = pair
+        properties = _publish_properties(content_type, user) if content_type or user else None
         info = self._client.publish(topic, payload, qos, retain, properties)
         if info.rc != paho.MQTT_ERR_SUCCESS:
             raise BrokerError(paho.error_string(info.rc))

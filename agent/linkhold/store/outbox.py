@@ -137,6 +137,7 @@ class Outbox:
     def __init__(self, database: sqlite3.Connection, settings: OutboxSettings) -> None:
         self.settings = settings
         self._database = database
+        self._synchronous = ""
 
     def append(
         self, events: Sequence[Entry], baseline: bytes, status: Status = Status.PENDING
@@ -153,6 +154,8 @@ class Outbox:
         Returns what had to be dropped undelivered for the bounds. Raises ``sqlite3.Error``,
         and then nothing was changed.
         """
+        # Answers alone need not survive a loss of power: the event would be sent once more.
+        self._synchronise("FULL" if events or baseline is not None else "NORMAL")
         with self._transaction():
             self._database.executemany(_INSERT, map(_values, events))
             self._database.executemany(
@@ -249,6 +252,12 @@ class Outbox:
     def close(self) -> None:
         """Close the file; what was committed is on disk already."""
         self._database.close()
+
+    def _synchronise(self, how: str) -> None:
+        """Have commits wait for the disk (FULL) or not (NORMAL, which WAL keeps consistent)."""
+        if how != self._synchronous:
+            self._database.execute(f"PRAGMA synchronous = {how}")
+            self._synchronous = how
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from linkhold.model import (
@@ -46,8 +47,9 @@ def dumps(value: Any) -> bytes:
 
 def rfc3339(wall_s: float) -> str:
     """Return a wall-clock time in UTC with milliseconds, as ``2026-11-29T03:00:00.123Z``."""
-    stamp = datetime.fromtimestamp(wall_s, timezone.utc)
-    return f"{stamp:%Y-%m-%dT%H:%M:%S}.{stamp.microsecond // 1000:03d}Z"
+    whole_s = math.floor(wall_s)
+    text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole_s))
+    return f"{text}.{int((wall_s - whole_s) * 1000):03d}Z"
 
 
 def from_rfc3339(text: str) -> float:
