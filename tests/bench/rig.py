@@ -116,7 +116,10 @@ class Observer:
 
 
 class Rig:
-    """One namespace: ``eth0`` with address and default route, its peer ``peer0``."""
+    """A node's namespace: ``eth0`` with address and default route, its cable's end in another.
+
+    As with a real cable, the node hears of its own NIC only, not of the switch's port.
+    """
 
     def __init__(self) -> None:
         reason = missing()
@@ -124,16 +127,23 @@ class Rig:
             raise Impossible(reason)
         self._stack = ExitStack()
         self.namespace = Namespace()
+        self.switch = Namespace()
         self.fleet: Broker | None = None
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(self.namespace)
-            self.nic = self.namespace.veth(NIC, PEER)
+            stack.enter_context(self.switch)
+            # Another index than the NIC's: equal ones look like one plain device to the kernel,
+            # which then tells of carrier at most once a second (linkwatch_urgent_event()).
+            self.switch.veth("spare0", "spare1", up=False)
+            self.nic = self.namespace.veth(NIC, PEER, other=self.switch)
             self.namespace.ip(f"addr add 10.9.0.2/24 dev {NIC}")
             self.namespace.ip(f"route add default via 10.9.0.1 dev {NIC}")
-            self.flipper = Flipper(self.namespace, self.namespace.index(PEER))
+            self.flipper = Flipper(self.switch, self.switch.index(PEER))
             stack.callback(self.flipper.close)
+            self._kernel = Flipper(self.namespace, self.nic)
+            stack.callback(self._kernel.close)
             self.run_dir = self._folder(stack, SHARED_MEMORY if SHARED_MEMORY.is_dir() else None)
             self.disk = self._folder(stack, None)
             self._stack = stack.pop_all()
@@ -197,7 +207,7 @@ class Rig:
 
     def kernel_carrier(self) -> Carrier:
         """Return what the kernel says of the NIC now."""
-        return self.flipper.carrier(self.nic)
+        return self._kernel.carrier(self.nic)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -51,7 +51,7 @@ class Place:
     """
 
     def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="lh-", dir="/tmp"))
+        self.path = Path(tempfile.mkdtemp(prefix="lh-agent-", dir="/tmp"))
         self.path.chmod(0o755)
         self._janitor = subprocess.Popen(
             ["sh", "-c", 'cat >/dev/null; exec rm -rf --one-file-system "$0"', str(self.path)],

@@ -22,8 +22,8 @@ from linkhold.model import (
     Power,
     PowerState,
 )
-from linkhold.wire import check_event, dumps, load_json
-from linkhold.wire.state import state_document
+from linkhold.wire import check_event, load_json
+from linkhold.wire.state import StateEncoder
 
 if TYPE_CHECKING:
     from linkhold.decide.readings import Reading
@@ -182,8 +182,8 @@ class World:
 
     def document(self) -> dict[str, Any]:
         """Return the state document after a trip through JSON."""
-        document = state_document(self.context.identity, self.state, self.now, clock_synced=True)
-        parsed = load_json(dumps(document))
+        encoder = StateEncoder(self.context.identity)
+        parsed = load_json(encoder.encode(self.state, self.now, clock_synced=True))
         assert isinstance(parsed, dict)
         return parsed
 

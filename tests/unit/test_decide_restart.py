@@ -20,7 +20,7 @@ from linkhold.decide.readings import (
 )
 from linkhold.decide.restore import restore
 from linkhold.model import Network, PowerState, Training, Uploads
-from linkhold.wire.state import parse_node_state
+from linkhold.wire.stored import parse_node_state
 from support.world import World, bonded, single, types
 
 

@@ -304,7 +304,7 @@ def test_a_change_during_a_listing_makes_it_wanted_again() -> None:
 def test_a_new_watch_is_applied_at_the_next_view() -> None:
     """A reload of the configuration changes what is looked at."""
     table = ready()
-    table.watch = Watch(ignored=frozenset({"eth1"}))
+    table.rewatch(Watch(ignored=frozenset({"eth1"})))
     assert set(table.view().links) == {2}
 
 

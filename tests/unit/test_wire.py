@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from linkhold import wire
 from linkhold.model import Event, Identity, Moment, Severity, WireError
+from linkhold.wire.state import StateEncoder
 from support import readme
 from support.world import World, bonded, single
 
@@ -155,3 +156,16 @@ def test_catalogue_is_closed() -> None:
         event = Event(1, kind, "eth0", Severity.INFO, Moment(0, 0.0), data)
         with pytest.raises(WireError):
             wire.check_event(event)
+
+
+def test_links_that_did_not_change_are_encoded_as_before() -> None:
+    """An encoder that saw other states before gives the same document as a fresh one."""
+    world = World()
+    used = StateEncoder(world.context.identity)
+    hosts = [single(), bonded(), bonded(first=False, active=2, losses=(1, 0)), single(losses=4)]
+    for host in hosts:
+        world.look(host, after_s=1)
+        fresh = StateEncoder(world.context.identity)
+        encoded = [one.encode(world.state, world.now, clock_synced=None) for one in (used, fresh)]
+
+        assert encoded[0] == encoded[1]

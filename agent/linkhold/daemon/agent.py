@@ -110,9 +110,9 @@ class Agent:
         self._previous = opened.position
         if opened.position and opened.position[0] == self._context.identity.session:
             self._previous = None
+        first = self._sensor.open()  # before the stored state is shown as if it were of now
         data = started_data(self._context, opened.position, stored)
         self._decide(AgentReading("started", data))
-        first = self._sensor.open()
         self._loop.add_reader(self._sensor.fileno(), self._on_netlink)
         self._take_network(first)
         early, self._early = self._early or [], None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkhold.daemon import host
@@ -10,8 +9,8 @@ from linkhold.daemon.log import log
 from linkhold.model import StoreError
 from linkhold.store.outbox import entry_of
 from linkhold.store.statefile import StateFile
-from linkhold.wire import dumps, wrap_state
-from linkhold.wire.state import state_document
+from linkhold.wire import wrap_state
+from linkhold.wire.state import StateEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +38,7 @@ class Publisher:
         counters: Callable[[], Mapping[str, int]],
     ) -> None:
         self._identity = identity
+        self._encoder = StateEncoder(identity)
         self._file = StateFile(state_file)
         self._keeper = keeper
         self._tell = tell
@@ -84,9 +84,12 @@ class Publisher:
         unavailable = dict(state.agent.unavailable)
         if self.file_problem:
             unavailable["state_file"] = self.file_problem
-        health = replace(state.agent, counters=dict(self._counters()), unavailable=unavailable)
-        shown = replace(state, agent=health)
-        return dumps(state_document(self._identity, shown, now, clock_synced=self._clock_synced))
+        return self._encoder.encode(
+            state,
+            now,
+            clock_synced=self._clock_synced,
+            agent={"counters": dict(self._counters()), "unavailable": unavailable},
+        )
 
     def _write(self, state: NodeState, now: Moment) -> bytes:
         document = self.document(state, now)

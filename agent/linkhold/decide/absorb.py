@@ -1,4 +1,4 @@
-"""Taking a reading in: what it changes in the memory, before anything is derived from it."""
+"""Taking a reading in: what it changes in the state, before anything is derived from it."""
 
 from __future__ import annotations
 
@@ -23,24 +23,25 @@ from linkhold.model import Moment, PowerState, Severity
 
 if TYPE_CHECKING:
     from linkhold.decide.memory import Context, Memory
+    from linkhold.model import NodeState
 
 
 def absorb(
     context: Context, memory: Memory, reading: Reading, now: Moment
-) -> tuple[Memory, list[Happening]]:
-    """Return the memory with ``reading`` in it, and what that reading says happened."""
+) -> tuple[NodeState, list[Happening]]:
+    """Return the state with ``reading`` in it, and what that reading says happened."""
     if isinstance(reading, NetworkReading):
         return _see_network(context, memory, reading, now)
     if isinstance(reading, PowerReading):
-        return _see_power(memory, reading, now)
+        return _see_power(memory.state, reading, now)
     if isinstance(reading, NoticesReading):
-        return _see_notices(memory, reading)
-    return _see_agent(memory, reading)
+        return _see_notices(memory.state, reading)
+    return _see_agent(memory.state, reading)
 
 
 def _see_network(
     context: Context, memory: Memory, reading: NetworkReading, now: Moment
-) -> tuple[Memory, list[Happening]]:
+) -> tuple[NodeState, list[Happening]]:
     state, host = memory.state, reading.network
     views = bonds.views(host)
     if state.host is None:
@@ -57,18 +58,15 @@ def _see_network(
     histories = links.remember(
         state.host, host, state.histories, now, context.settings.policy.flap_downs
     )
-    after = replace(state, host=host, bonds=views, histories=histories)
-    return replace(memory, state=after, restored=False), found
+    return replace(state, host=host, bonds=views, histories=histories), found
 
 
 def _see_power(
-    memory: Memory, reading: PowerReading, now: Moment
-) -> tuple[Memory, list[Happening]]:
-    before, power = memory.state.power, reading.power
-    memory = replace(memory, power_seen=now, state=replace(memory.state, power=power))
+    state: NodeState, reading: PowerReading, now: Moment
+) -> tuple[NodeState, list[Happening]]:
+    before, power = state.power, reading.power
     if power.state is before.state:
-        return memory, []
-    memory = replace(memory, state=replace(memory.state, power_since=now))
+        return replace(state, power=power), []
     severity = (
         Severity.CRITICAL if power.state in {PowerState.BATTERY, PowerState.LOW} else Severity.INFO
     )
@@ -78,11 +76,12 @@ def _see_power(
         "runtime_s": power.runtime_s,
         "source": power.source,
     }
-    return memory, [Happening("power.changed", "power", data, severity)]
+    news = [Happening("power.changed", "power", data, severity)]
+    return replace(state, power=power, power_since=now), news
 
 
-def _see_notices(memory: Memory, reading: NoticesReading) -> tuple[Memory, list[Happening]]:
-    before, after = set(memory.state.notices), set(reading.notices)
+def _see_notices(state: NodeState, reading: NoticesReading) -> tuple[NodeState, list[Happening]]:
+    before, after = set(state.notices), set(reading.notices)
     news = [
         Happening(
             "notice.seen",
@@ -104,14 +103,14 @@ def _see_notices(memory: Memory, reading: NoticesReading) -> tuple[Memory, list[
             notice.kind,
             {"kind": notice.kind, "action": notice.action, "source": notice.source},
         )
-        for notice in memory.state.notices
+        for notice in state.notices
         if notice not in after
     ]
-    return replace(memory, state=replace(memory.state, notices=reading.notices)), news
+    return replace(state, notices=reading.notices), news
 
 
-def _see_agent(memory: Memory, reading: Reading) -> tuple[Memory, list[Happening]]:
-    agent = memory.state.agent
+def _see_agent(state: NodeState, reading: Reading) -> tuple[NodeState, list[Happening]]:
+    agent = state.agent
     news: list[Happening] = []
     if isinstance(reading, LegReading):
         status = f"{reading.status}: {reading.reason}" if reading.reason else reading.status
@@ -126,7 +125,7 @@ def _see_agent(memory: Memory, reading: Reading) -> tuple[Memory, list[Happening
         agent = replace(agent, outbox=status, pending=reading.pending, parked=reading.parked)
     else:
         news += _agent_news(reading)
-    return replace(memory, state=replace(memory.state, agent=agent)), news
+    return replace(state, agent=agent), news
 
 
 def _health(kind: str, status: str, reason: str) -> Happening:

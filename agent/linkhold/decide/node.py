@@ -15,6 +15,7 @@ from linkhold.decide.absorb import absorb
 from linkhold.decide.debounce import Debounced, Delays, flap_end_ns, is_flapping
 from linkhold.decide.happening import Happening
 from linkhold.decide.memory import Context, Memory
+from linkhold.decide.readings import NetworkReading, PowerReading
 from linkhold.model import (
     Advice,
     Event,
@@ -29,6 +30,8 @@ from linkhold.model import (
 from linkhold.wire import advice_document
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from linkhold.config.settings import PolicySettings, Settings
     from linkhold.decide.readings import Reading
 
@@ -51,41 +54,61 @@ class Decision:
 def step(context: Context, memory: Memory, reading: Reading, now: Moment) -> Decision:
     """Take one reading in and decide. Pure: equal arguments give an equal decision."""
     absorbed, news = absorb(context, memory, reading, now)
-    settled, more = _settle(context, absorbed, now)
+    seen = now if isinstance(reading, PowerReading) else memory.power_seen
+    derived = _derive(context, memory, absorbed, seen, now)
     events = tuple(
         Event(memory.next_seq + offset, h.type, h.subject, h.severity, now, h.data)
-        for offset, h in enumerate([*news, *more])
+        for offset, h in enumerate([*news, *derived.news])
     )
-    changed = settled.state != memory.state
-    after = replace(
-        settled,
+    changed = derived.state != memory.state
+    after = Memory(
+        state=derived.state if changed else memory.state,
         next_seq=memory.next_seq + len(events),
-        state=replace(settled.state, epoch=memory.state.epoch + 1) if changed else memory.state,
+        restored=memory.restored and not isinstance(reading, NetworkReading),
+        network_downs=derived.downs,
+        uploads_held=derived.damped.uploads_held,
+        settled_down=derived.damped.settled_down,
+        on_battery=derived.damped.on_battery,
+        power_seen=seen,
+        alerts=derived.alerts,
     )
     return Decision(after, events, _wake_ns(context.settings, after, now), changed)
 
 
-def _settle(context: Context, memory: Memory, now: Moment) -> tuple[Memory, list[Happening]]:
-    """Derive network, flaps, advice and alerts from what was absorbed.
+@dataclass(frozen=True, slots=True)
+class _Derived:
+    """What follows from a state that took a reading in: all of it, put together once."""
 
-    Values are gathered first and put into new state and memory once: this runs for every event.
-    """
-    state, rules = memory.state, context.settings.policy
+    state: NodeState
+    downs: tuple[int, ...]
+    damped: _Damped
+    alerts: Mapping[str, alerts.Tracked]
+    news: list[Happening]
+
+
+def _derive(
+    context: Context, memory: Memory, state: NodeState, power_seen: Moment, now: Moment
+) -> _Derived:
+    """Derive network, flaps, advice and alerts from ``state``. Runs for every event."""
+    epoch = memory.state.epoch + 1  # counts only if something changed
     if state.host is None:
-        return memory, []
+        damped = _Damped(memory.uploads_held, memory.settled_down, memory.on_battery)
+        state = replace(state, epoch=epoch)
+        return _Derived(state, memory.network_downs, damped, memory.alerts, [])
+    rules = context.settings.policy
     view = _judge_network(context, state, state.host)
-    since, downs, network_news = _network_edge(context, memory, view, now)
+    since, downs, news = _network_edge(context, memory, view, now)
     histories, flap_news = links.flaps(state.host, state.histories, now, rules)
-    damped = _damp(rules, memory, view.network, now)
-    advice = _advise(rules, memory, damped, downs, now)
+    damped = _damp(rules, memory, state, view.network, now)
     judged = replace(
         state,
+        epoch=epoch,
         ways=view.ways,
         network=view.network,
         cause=view.cause,
         network_since=since,
         histories=histories,
-        advice=advice,
+        advice=_advise(rules, state, damped, downs, power_seen, now),
     )
     tracked, alert_news = alerts.track(
         context.identity,
@@ -95,16 +118,9 @@ def _settle(context: Context, memory: Memory, now: Moment) -> tuple[Memory, list
         now,
     )
     active = tuple(t.shown for t in tracked.values() if t.phase.active)
-    settled = replace(
-        memory,
-        state=judged if active == judged.alerts else replace(judged, alerts=active),
-        network_downs=downs,
-        uploads_held=damped.uploads_held,
-        settled_down=damped.settled_down,
-        on_battery=damped.on_battery,
-        alerts=tracked,
-    )
-    return settled, [*network_news, *flap_news, *_advice_news(state, judged), *alert_news]
+    shown = judged if active == judged.alerts else replace(judged, alerts=active)
+    news = [*news, *flap_news, *_advice_news(state, judged), *alert_news]
+    return _Derived(shown, downs, damped, tracked, news)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +173,11 @@ class _Damped:
     on_battery: Debounced
 
 
-def _damp(settings: PolicySettings, memory: Memory, network: Network, now: Moment) -> _Damped:
+def _damp(
+    settings: PolicySettings, memory: Memory, state: NodeState, network: Network, now: Moment
+) -> _Damped:
     down = network is Network.DOWN
-    dark = memory.state.power.state in {PowerState.BATTERY, PowerState.LOW}
+    dark = state.power.state in {PowerState.BATTERY, PowerState.LOW}
     held, settled, battery = _delays(settings)
     return _Damped(
         memory.uploads_held.observe(down, now.mono_ns, held),
@@ -179,12 +197,12 @@ def _delays(settings: PolicySettings) -> tuple[Delays, Delays, Delays]:
 
 def _advise(
     settings: PolicySettings,
-    memory: Memory,
+    state: NodeState,
     damped: _Damped,
     downs: tuple[int, ...],
+    power_seen: Moment,
     now: Moment,
 ) -> Advice:
-    state = memory.state
     conditions = policy.Conditions(
         network_held=damped.uploads_held.active,
         network_settled_down=damped.settled_down.active,
@@ -192,7 +210,7 @@ def _advise(
         on_battery=damped.on_battery.active,
         power=state.power,
         power_since=state.power_since,
-        power_seen=memory.power_seen,
+        power_seen=power_seen,
         notices=state.notices,
     )
     advice = policy.advise(settings, conditions, now)

@@ -10,7 +10,7 @@ from linkhold.decide.alerts import RECOVERING, Tracked
 from linkhold.decide.debounce import Debounced
 from linkhold.decide.memory import Context, Memory
 from linkhold.model import HostNetwork, Moment, Network, WireError
-from linkhold.wire.state import parse_node_state
+from linkhold.wire.stored import parse_node_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

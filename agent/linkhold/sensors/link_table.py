@@ -100,7 +100,7 @@ class Table:
 
     ``wanted`` are the sections that must be listed (again); ``asked`` the one being listed.
     ``details`` is what ethtool found per link: driver and speed in Mbit/s. ``changed`` says that
-    something which is watched may differ since the last :meth:`view`.
+    more than single watched links may differ since the last :meth:`view`.
     """
 
     def __init__(
@@ -115,6 +115,8 @@ class Table:
         self.asked = ""
         self.changed = True
         self._watched: frozenset[int] = frozenset()
+        self._seen: HostNetwork | None = None
+        self._touched: set[int] = set()
         self._listed = RouteSet()
         self._listing = False
         # Family and link of legs that are dead or were dropped, and may come back silently.
@@ -129,6 +131,10 @@ class Table:
             netlink.RTM_NEWNEXTHOP: lambda _data, _message: self._doubt_objects(),
             netlink.RTM_DELNEXTHOP: lambda _data, _message: self._doubt_objects(),
         }
+
+    def rewatch(self, watch: Watch) -> None:
+        """Look at other interfaces from the next :meth:`view` on."""
+        self.watch, self.changed = watch, True
 
     def begin(self) -> str:
         """Start to list the next wanted section and return its name, empty for none.
@@ -175,7 +181,21 @@ class Table:
 
     def view(self) -> HostNetwork:
         """Return the watched part, in fresh containers that nobody changes later."""
+        touched, self._touched, seen = self._touched, set(), self._seen
+        if self.changed or seen is None:
+            self._seen = self._whole_view()
+        elif touched:  # by far the most frequent: a watched link, and nothing else
+            links = {**seen.links, **{index: self.links[index] for index in touched}}
+            self._seen = HostNetwork(links, seen.addresses, seen.routes)
         self.changed = False
+        return self._seen or HostNetwork()
+
+    @property
+    def news(self) -> bool:
+        """Whether something that is watched may differ since the last :meth:`view`."""
+        return self.changed or bool(self._touched)
+
+    def _whole_view(self) -> HostNetwork:
         routes = [one for route in self.routes.known for one in route.default_routes()]
         self._watched = watched(self.links, routes, self.watch)
         return HostNetwork(
@@ -219,7 +239,10 @@ class Table:
         if link is None or link == old:
             return
         self.links[index] = link
-        self.changed = self.changed or self._matters(link)
+        if old is not None and index in self._watched and _same_place(old, link):
+            self._touched.add(index)
+        else:
+            self.changed = self.changed or self._matters(link)
         if old is not None and not self._listing:
             self._follow(old, link)
 
@@ -312,3 +335,8 @@ class Table:
 
     def _doubt_objects(self) -> None:
         self.wanted.update(route.family for route in self.routes.known if route.nexthop_id)
+
+
+def _same_place(old: Link, new: Link) -> bool:
+    """Tell whether nothing changed by which it is decided what is watched."""
+    return (old.name, old.kind, old.master) == (new.name, new.kind, new.master)

@@ -116,8 +116,7 @@ class RtnetlinkSensor:
 
     def set_watch(self, watch: Watch) -> NetworkReading | None:
         """Look at other interfaces from now on, after the configuration changed."""
-        self._table.watch = watch
-        self._table.changed = True
+        self._table.rewatch(watch)
         return self._changes()
 
     def set_details(self, index: int, driver: str, speed_mbps: int | None) -> NetworkReading | None:
@@ -130,7 +129,7 @@ class RtnetlinkSensor:
         return self._changes()
 
     def _changes(self) -> NetworkReading | None:
-        if not self._table.changed:
+        if not self._table.news:
             return None
         network = self._table.view()
         if network == self._network:

@@ -1,53 +1,100 @@
-"""The state document: a :class:`~linkhold.model.NodeState` as JSON, and back after a restart.
+"""The state document: a :class:`~linkhold.model.NodeState` as JSON.
 
-Reading back is what lets a restarted agent report what happened while it was away: parsing the
-``detail`` of a rendered state gives an equal host network.
+:mod:`linkhold.wire.stored` reads it back.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from linkhold.model import (
-    Address,
-    Alert,
-    BondOptions,
-    BondPort,
-    DefaultRoute,
-    HostNetwork,
-    Link,
-    LinkHistory,
-    Moment,
-    Network,
-    NodeState,
-    Severity,
-    WayOut,
-    WireError,
-)
-from linkhold.wire.documents import SCHEMA, advice_document, from_rfc3339, rfc3339
+from linkhold.model import Address, Alert, HostNetwork, Link, LinkHistory, Moment, NodeState
+from linkhold.wire.documents import SCHEMA, advice_document, dumps, rfc3339
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from linkhold.model import BondView, Identity, Notice
+    from linkhold.model import BondView, Identity, Notice, WayOut
 
 
-def state_document(
-    identity: Identity, state: NodeState, now: Moment, *, clock_synced: bool | None
-) -> dict[str, Any]:
-    """Return the state document as design.md has it, ready for JSON.
+class StateEncoder:
+    """Encodes the states of one node, each as the document that design.md describes.
 
-    ``clock_synced`` is None when the kernel does not say.
+    A node has tens of links of which one changes at a time: those that did not are not encoded
+    again, so that news of a link costs the same on every node.
     """
+
+    def __init__(self, identity: Identity) -> None:
+        self._head = dumps(
+            {
+                "schema": SCHEMA,
+                "site": identity.site,
+                "node": identity.node,
+                "machine_id": identity.machine_id,
+                "boot_id": identity.boot_id,
+                "session": identity.session,
+                "session_mono_ns": identity.started.mono_ns,
+            }
+        )
+        self._links: dict[int, _EncodedLink] = {}
+
+    def encode(
+        self,
+        state: NodeState,
+        now: Moment,
+        *,
+        clock_synced: bool | None,
+        agent: Mapping[str, Any] | None = None,
+    ) -> bytes:
+        """Return the state document as JSON.
+
+        ``clock_synced`` is None when the kernel does not say. ``agent`` replaces fields of the
+        agent's health that are known only when the state is written (counters).
+        """
+        host = state.host or HostNetwork()
+        return b"".join(
+            (
+                self._head[:-1],
+                b",",
+                dumps(_changing(state, now, clock_synced=clock_synced))[1:-1],
+                b',"detail":{"links":{',
+                b",".join(self._encode_links(host, state.histories)),
+                b"},",
+                dumps(_detail(host, state, agent or {}))[1:-1],
+                b"}}",
+            )
+        )
+
+    def _encode_links(
+        self, host: HostNetwork, histories: Mapping[int, LinkHistory]
+    ) -> Iterator[bytes]:
+        known, self._links = self._links, {}
+        for index, link in host.links.items():
+            encoded = known.get(index)
+            history = histories.get(index)
+            if encoded is None or not encoded.is_of(link, history, host.addresses):
+                text = dumps({link.name: _link(host, link, history)})[1:-1]
+                encoded = _EncodedLink(link, history, host.addresses, text)
+            self._links[index] = encoded
+            yield encoded.text
+
+
+@dataclass(frozen=True, slots=True)
+class _EncodedLink:
+    """A link as it was encoded, and the very objects it was encoded from."""
+
+    link: Link
+    history: LinkHistory | None
+    addresses: frozenset[Address]
+    text: bytes
+
+    def is_of(self, link: Link, history: LinkHistory | None, addresses: frozenset[Address]) -> bool:
+        return link is self.link and history is self.history and addresses is self.addresses
+
+
+def _changing(state: NodeState, now: Moment, *, clock_synced: bool | None) -> dict[str, Any]:
     return {
-        "schema": SCHEMA,
-        "site": identity.site,
-        "node": identity.node,
-        "machine_id": identity.machine_id,
-        "boot_id": identity.boot_id,
-        "session": identity.session,
-        "session_mono_ns": identity.started.mono_ns,
         "epoch": state.epoch,
         "at": rfc3339(now.wall_s),
         "mono_ns": now.mono_ns,
@@ -57,7 +104,6 @@ def state_document(
         "notices": [_notice(notice) for notice in state.notices],
         **_stamp("since", state.network_since),
         "cause": list(state.cause),
-        "detail": _detail(state),
         "alerts": [_alert(alert) for alert in state.alerts],
         "advice": advice_document(state.advice),
     }
@@ -89,13 +135,8 @@ def _alert(alert: Alert) -> dict[str, Any]:
     }
 
 
-def _detail(state: NodeState) -> dict[str, Any]:
-    host = state.host or HostNetwork()
+def _detail(host: HostNetwork, state: NodeState, agent: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "links": {
-            link.name: _link(host, link, state.histories.get(index))
-            for index, link in host.links.items()
-        },
         "bonds": {bond.name: _bond(bond) for bond in state.bonds},
         "paths": [_way(way) for way in state.ways],
         "routes": [_fields(route) for route in sorted(host.routes)],
@@ -104,11 +145,11 @@ def _detail(state: NodeState) -> dict[str, Any]:
             "source": state.power.source,
             "confirmed": state.power.confirmed,
         },
-        "agent": _fields(state.agent),
+        "agent": {**_fields(state.agent), **agent},
     }
 
 
-_PLAIN = (
+PLAIN_FIELDS = (
     "index",
     "kind",
     "hw_type",
@@ -127,7 +168,7 @@ _PLAIN = (
 )
 
 
-_plain = attrgetter(*_PLAIN)
+_plain = attrgetter(*PLAIN_FIELDS)
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -136,7 +177,7 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _link(host: HostNetwork, link: Link, history: LinkHistory | None) -> dict[str, Any]:
-    document: dict[str, Any] = dict(zip(_PLAIN, _plain(link), strict=True))
+    document: dict[str, Any] = dict(zip(PLAIN_FIELDS, _plain(link), strict=True))
     if link.bond is not None:
         document["bond"] = _fields(link.bond)
     if link.port is not None:
@@ -188,81 +229,3 @@ def _way(way: WayOut) -> dict[str, Any]:
         "carries": way.carries,
         "obstacle": way.obstacle or None,
     }
-
-
-def parse_node_state(document: Mapping[str, Any]) -> NodeState:
-    """Return the state that ``document`` was rendered from, as far as a restart needs it.
-
-    Raises :class:`WireError` when the document is damaged or from another schema.
-    """
-    if document.get("schema") != SCHEMA:
-        raise WireError(f"state of schema {document.get('schema')!r}, not {SCHEMA}")
-    try:
-        links = document["detail"]["links"]
-        return NodeState(
-            epoch=0,
-            host=_parse_host(document["detail"]),
-            histories={int(v["index"]): _parse_history(v) for v in links.values()},
-            ways=tuple(_parse_way(way) for way in document["detail"]["paths"]),
-            network=Network(document["network"]),
-            network_since=_parse_stamp(document, "since"),
-            alerts=tuple(_parse_alert(alert) for alert in document["alerts"]),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise WireError(f"stored state: {type(error).__name__}: {error}") from error
-
-
-def _parse_stamp(document: Mapping[str, Any], name: str) -> Moment:
-    return Moment(int(document[f"{name}_mono_ns"]), from_rfc3339(document[name]))
-
-
-def _parse_host(detail: Mapping[str, Any]) -> HostNetwork:
-    links = {int(v["index"]): _parse_link(name, v) for name, v in detail["links"].items()}
-    addresses = frozenset(
-        Address(index=int(v["index"]), **address)
-        for v in detail["links"].values()
-        for address in v["addresses"]
-    )
-    routes = frozenset(DefaultRoute(**route) for route in detail["routes"])
-    return HostNetwork(links, addresses, routes)
-
-
-def _parse_link(name: str, value: Mapping[str, Any]) -> Link:
-    bond, port = value.get("bond"), value.get("port")
-    return Link(
-        name=name,
-        **{field: value[field] for field in _PLAIN},
-        bond=BondOptions(**bond) if bond else None,
-        port=BondPort(**port) if port else None,
-    )
-
-
-def _parse_history(value: Mapping[str, Any]) -> LinkHistory:
-    return LinkHistory(
-        since=_parse_stamp(value, "since"),
-        seen_up=bool(value["seen_up"]),
-        flapping=bool(value["flapping"]),
-        downs=tuple(int(time) for time in value["downs"]),
-    )
-
-
-def _parse_way(value: Mapping[str, Any]) -> WayOut:
-    return WayOut(
-        name=str(value["name"]),
-        family=str(value["family"]),
-        index=int(value["index"]),
-        link=str(value["link"]),
-        via=str(value["via"]),
-        obstacle=str(value["obstacle"] or ""),
-    )
-
-
-def _parse_alert(value: Mapping[str, Any]) -> Alert:
-    return Alert(
-        fingerprint=str(value["fingerprint"]),
-        type=str(value["type"]),
-        severity=Severity(value["severity"]),
-        subject=str(value["subject"]),
-        since=_parse_stamp(value, "since"),
-        text=str(value["text"]),
-    )

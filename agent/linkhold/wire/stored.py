@@ -1,0 +1,108 @@
+"""A state document read back after a restart, to tell what happened while nobody looked.
+
+Parsing what was encoded gives an equal host network.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from linkhold.model import (
+    Address,
+    Alert,
+    BondOptions,
+    BondPort,
+    DefaultRoute,
+    HostNetwork,
+    Link,
+    LinkHistory,
+    Moment,
+    Network,
+    NodeState,
+    Severity,
+    WayOut,
+    WireError,
+)
+from linkhold.wire.documents import SCHEMA, from_rfc3339
+from linkhold.wire.state import PLAIN_FIELDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def parse_node_state(document: Mapping[str, Any]) -> NodeState:
+    """Return the state that ``document`` was rendered from, as far as a restart needs it.
+
+    Raises :class:`WireError` when the document is damaged or from another schema.
+    """
+    if document.get("schema") != SCHEMA:
+        raise WireError(f"state of schema {document.get('schema')!r}, not {SCHEMA}")
+    try:
+        links = document["detail"]["links"]
+        return NodeState(
+            epoch=0,
+            host=_parse_host(document["detail"]),
+            histories={int(v["index"]): _parse_history(v) for v in links.values()},
+            ways=tuple(_parse_way(way) for way in document["detail"]["paths"]),
+            network=Network(document["network"]),
+            network_since=_parse_stamp(document, "since"),
+            alerts=tuple(_parse_alert(alert) for alert in document["alerts"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise WireError(f"stored state: {type(error).__name__}: {error}") from error
+
+
+def _parse_stamp(document: Mapping[str, Any], name: str) -> Moment:
+    return Moment(int(document[f"{name}_mono_ns"]), from_rfc3339(document[name]))
+
+
+def _parse_host(detail: Mapping[str, Any]) -> HostNetwork:
+    links = {int(v["index"]): _parse_link(name, v) for name, v in detail["links"].items()}
+    addresses = frozenset(
+        Address(index=int(v["index"]), **address)
+        for v in detail["links"].values()
+        for address in v["addresses"]
+    )
+    routes = frozenset(DefaultRoute(**route) for route in detail["routes"])
+    return HostNetwork(links, addresses, routes)
+
+
+def _parse_link(name: str, value: Mapping[str, Any]) -> Link:
+    bond, port = value.get("bond"), value.get("port")
+    return Link(
+        name=name,
+        **{field: value[field] for field in PLAIN_FIELDS},
+        bond=BondOptions(**bond) if bond else None,
+        port=BondPort(**port) if port else None,
+    )
+
+
+def _parse_history(value: Mapping[str, Any]) -> LinkHistory:
+    return LinkHistory(
+        since=_parse_stamp(value, "since"),
+        seen_up=bool(value["seen_up"]),
+        flapping=bool(value["flapping"]),
+        downs=tuple(int(time) for time in value["downs"]),
+    )
+
+
+def _parse_way(value: Mapping[str, Any]) -> WayOut:
+    return WayOut(
+        name=str(value["name"]),
+        family=str(value["family"]),
+        index=int(value["index"]),
+        link=str(value["link"]),
+        via=str(value["via"]),
+        obstacle=str(value["obstacle"] or ""),
+    )
+
+
+def _parse_alert(value: Mapping[str, Any]) -> Alert:
+    return Alert(
+        fingerprint=str(value["fingerprint"]),
+        type=str(value["type"]),
+        severity=Severity(value["severity"]),
+        subject=str(value["subject"]),
+        since=_parse_stamp(value, "since"),
+        text=str(value["text"]),
+    )
