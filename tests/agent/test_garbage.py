@@ -1,0 +1,157 @@
+"""Whatever strangers send to the agent is counted and changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from linkhold.control import MAX_CLIENTS, MAX_PRIVILEGED
+from support.broker import wait_until
+from support.running import agent_of, fleet_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from support.broker import Collector
+    from support.netns import Namespace
+    from support.running import Running, TiedBroker
+    from support.trainer import Trainer
+
+MOST_RSS = 80 << 20
+PREFIX = "linkhold/v1/lab/n1"
+
+
+def rss(agent: Running) -> int:
+    """Return the resident memory of the agent in bytes."""
+    pages = Path(f"/proc/{agent.pid}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGESIZE")
+
+
+def descriptors(agent: Running) -> int:
+    """Return how many descriptors the agent has open."""
+    return len(os.listdir(f"/proc/{agent.pid}/fd"))  # noqa: PTH208
+
+
+def connect(agent: Running) -> socket.socket:
+    """Return a connection to the control socket."""
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(5)
+    sock.connect(str(agent.run_dir / "control.sock"))
+    return sock
+
+
+def is_well(agent: Running) -> bool:
+    """Tell whether the agent answers and is not bloated."""
+    return agent.cli("status").returncode == 0 and rss(agent) < MOST_RSS
+
+
+def test_garbage_on_the_control_socket(agent: Running) -> None:
+    """Binary, endless and half lines, wrong types: an answer with the reason, or the end of it."""
+    lines = [
+        *(b"\0\xff\xfe", b"[]", b"1", b"null", b'"x"', b"{", b"{}", b'{"cmd": 1}'),
+        *(b'{"cmd": "nonsense"}', b'{"cmd": ["state"]}', b"[" * 30_000, b'{"cmd": NaN}'),
+        *(b'{"cmd": "events", "since_s": -1}', b'{"cmd": "events", "since_s": "x"}'),
+        *(b'{"cmd": "events", "limit": 1e400}', b'{"cmd": "events", "limit": true}'),
+        b'{"cmd": "events", "since_s": 1e308}',
+    ]
+    for line in lines:
+        with connect(agent) as sock, sock.makefile("rb") as answers:
+            sock.sendall(line + b"\n")
+            assert json.loads(answers.readline())["ok"] is False, line[:80]
+    with connect(agent) as sock, suppress(BrokenPipeError, ConnectionResetError):
+        sock.sendall(b"x" * (10 << 20) + b"\n")
+    for part in (b"", b'{"cmd": "sta', b'{"cmd": "state"}'):
+        with connect(agent) as sock:
+            sock.sendall(part)
+    agent.wait_for(lambda s: agent_of(s)["counters"]["control_bad_requests"] >= 8)
+    assert is_well(agent)
+    assert "Error" not in agent.log()
+
+
+def test_strangers_cannot_lock_the_operator_out(ns: Namespace, agent: Running) -> None:
+    """Many connections that say nothing: refused in words beyond a limit, counted, let go again."""
+    before = descriptors(agent)
+    with ExitStack() as stack:
+        silent = [stack.enter_context(connect(agent)) for _ in range(60)]
+        refused = agent.cli("status")
+        assert refused.returncode == 1
+        assert "too many others" in refused.stderr
+        assert "eth0" in refused.stdout
+        assert descriptors(agent) <= before + MAX_PRIVILEGED
+        assert MAX_CLIENTS < MAX_PRIVILEGED < len(silent)
+    wait_until(lambda: agent.cli("status").returncode == 0)
+    wait_until(lambda: descriptors(agent) <= before)
+    agent.wait_for(lambda s: agent_of(s)["counters"]["control_refused"] >= 28)
+
+
+def test_followers_that_leave_or_do_not_read_cost_nothing(ns: Namespace, agent: Running) -> None:
+    """Followers that left without an event are noticed; one that reads nothing is dropped."""
+    before, peer = descriptors(agent), ns.index("p0")
+    for _ in range(MAX_PRIVILEGED + 8):
+        with connect(agent) as sock:
+            sock.sendall(b'{"cmd": "follow"}\n')
+            time.sleep(0.005)
+    wait_until(lambda: descriptors(agent) <= before, 2)
+    assert agent.cli("status").returncode == 0
+
+    with connect(agent) as deaf:
+        deaf.sendall(b'{"cmd": "follow"}\n')
+        wait_until(lambda: descriptors(agent) > before)
+        for number in range(1000):
+            ns.flip(peer, up=bool(number % 2))
+            time.sleep(0.003)
+        wait_until(lambda: descriptors(agent) <= before, 15)
+    assert is_well(agent)
+
+
+def test_garbage_on_leg_a_does_not_arrive(agent: Running, trainers: Callable[..., Trainer]) -> None:
+    """Trainers that flood every topic, or speak no MQTT, cost nobody the connection."""
+    listener = trainers(agent)
+    for junk in (
+        b"\0" * 1000,
+        b"\x10\xff\xff\xff\x7f",
+        b"GET / HTTP/1.0\r\n\r\n",
+        os.urandom(4096),
+    ):
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(str(agent.trainer_socket))
+            sock.sendall(junk)
+    forger = trainers(agent, subscribe=False)
+    for size in (0, 1000, 1_000_000):
+        forger.publish("linkhold/v1/default/x/state", os.urandom(size))
+
+    assert listener.closed == 0
+    assert agent_of(agent.state())["leg_a"] == "up"
+    assert is_well(agent)
+
+
+def test_garbage_as_commands_of_the_fleet(
+    agents: Callable[..., Running],
+    fleets: Callable[..., TiedBroker],
+    collect: Callable[..., Collector],
+) -> None:
+    """No JSON, wrong JSON, retained, without expiry, huge, foreign topics: ignored and counted."""
+    broker = fleets().start()
+    fleet = collect(broker)
+    fleet.publish(f"{PREFIX}/cmd/replay", b'{"request": "r", "since": "x"}', retain=True)
+    agent = agents(fleet_config(broker.port)).start().wait_ready()
+    agent.wait_for(lambda s: agent_of(s)["leg_b"].startswith("up"))
+    for payload in (b"", b"\xff\0", b"{}", b"[" * 4000, b'{"request": 1}', os.urandom(500_000)):
+        for command in ("replay", "diagnose", "maintenance", "nonsense"):
+            fleet.publish(f"{PREFIX}/cmd/{command}", payload, expiry_s=60)
+            fleet.publish(f"{PREFIX}/cmd/{command}", payload)
+    for topic in ("state", "status", "event/link.down", "cmd/replay/deeper"):
+        fleet.publish(f"{PREFIX}/{topic}", os.urandom(1000), expiry_s=60)
+    good = b'{"request": "good", "since": "2000-01-01T00:00:00.000Z"}'
+    fleet.publish(f"{PREFIX}/cmd/replay", good, expiry_s=60)
+
+    wait_until(lambda: fleet.on("event/agent.replayed"))
+    agent.wait_for(lambda s: agent_of(s)["counters"]["requests_ignored"] >= 12)
+    assert agent.types().count("agent.replayed") == 1
+    assert agent_of(agent.state())["leg_b"].startswith("up")
+    assert is_well(agent)
