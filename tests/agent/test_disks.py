@@ -132,15 +132,18 @@ def test_an_outbox_that_is_damaged_while_it_runs_heals(
 def test_a_state_folder_that_is_removed_is_made_again(
     agents: Callable[..., Running], cable: Callable[[Running], Cable]
 ) -> None:
-    """Rm -rf of the state folder: leg A does not notice, and a restart begins with a new one."""
+    """Rm -rf of the state folder: leg A does not notice, and what comes next is kept."""
     agent = agents().start().wait_ready()
     pulled = cable(agent)
     shutil.rmtree(agent.state_dir)
 
     pulled.check()
 
+    wait_until((agent.state_dir / "outbox.db").exists)
+    assert "the file was removed" in agent.log()
     agent.kill()
     agent.start().wait_ready()
+    assert "link.down" in agent.types()
     agent.wait_for(lambda s: agent_of(s)["outbox"] == "ok")
 
 

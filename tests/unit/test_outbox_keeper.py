@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -209,6 +210,26 @@ def test_damage_while_running_is_said_and_survived(made: Callable[..., Made]) ->
     statuses = [reading.status for reading in one.reports.of(OutboxReading)]
     assert statuses[-2:] == ["damaged", "ok"]
     assert list(one.folder.glob("outbox.db.damaged-*"))
+
+
+def test_a_removed_folder_is_made_again_with_what_was_unsent(made: Callable[..., Made]) -> None:
+    """Rm -rf under the keeper: said, and unsent events and the state go to a new file."""
+    one = made()
+    one.keeper.start()
+    one.keeper.record(entries(1, 3), b"one")
+    one.keeper.flush(5)
+    one.keeper.mark([Mark(entry(1).id, Status.DELIVERED)])
+    one.keeper.flush(5)
+    shutil.rmtree(one.folder)
+    one.keeper.record([entry(4)], b"two")
+    one.keeper.flush(5)
+
+    assert seqs(one.on_disk()) == [2, 3, 4]
+    assert "damaged" in [reading.status for reading in one.reports.of(OutboxReading)]
+    opened = open_store(one.folder, SETTINGS)
+    assert opened.outbox is not None
+    opened.outbox.close()
+    assert opened.baseline == b"two"
 
 
 def test_damage_found_by_writing_costs_no_new_event(made: Callable[..., Made]) -> None:

@@ -74,11 +74,13 @@ class Shelf:
         self._baseline: bytes | None = None
         self._newest: bytes | None = None
         self._retry_s = RETRY_LEAST_S
+        self._file: tuple[int, int] | None = None
 
     def open(self, now_s: float) -> OpenedStore:
         """Open the outbox and return what the start found; never raises."""
         opened = self._opener(self._dir, self._settings)
         self._outbox = opened.outbox
+        self._file = _identity(self._dir / FILE_NAME)
         if opened.outbox is None:
             self._fall_back(opened.problem, now_s)
         else:
@@ -104,6 +106,8 @@ class Shelf:
         if baseline is not None:
             self._baseline = self._newest = baseline
         self._note(marks)
+        if self._outbox is not None and self._file != _identity(self._dir / FILE_NAME):
+            self._replace_removed(now_s)
         if self.status == "volatile":
             if now_s < self.retry_at_s:
                 self._losses.add_dropped(self._ring.extend(events))
@@ -138,6 +142,15 @@ class Shelf:
         self._retry_s = RETRY_LEAST_S
         self.status, self.reason = "ok", ""
         return None
+
+    def _replace_removed(self, now_s: float) -> None:
+        """Somebody removed the file that we have open: what it has unsent goes to a new one."""
+        unsent = self._rows(lambda outbox: outbox.pending(0, RING_EVENTS))
+        self._losses.add_dropped(self._ring.extend(unsent))
+        self.damage.append("the file was removed; a new one was made")
+        self.close()
+        self._baseline = self._newest
+        self.open(now_s)
 
     def _replace_damaged(self, error: Exception, now_s: float) -> None:
         self.close()
@@ -239,3 +252,12 @@ class Shelf:
             with contextlib.suppress(sqlite3.Error):
                 self._outbox.close()
         self._outbox = None
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells one file from another that took its name; None without a file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
