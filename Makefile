@@ -23,6 +23,7 @@ lint: setup ## style, types, arrows between the parts, nothing newer than Python
 	@$(BIN)/ruff format --check --quiet agent tests
 	@$(BIN)/ruff check --quiet agent tests
 	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/mypy --no-error-summary --python-version 3.10 agent
 	@$(BIN)/mypy --no-error-summary --python-version 3.14 agent
 	@$(BIN)/lint-imports --no-cache >build/imports.log || { cat build/imports.log; exit 1; }
 	@$(BIN)/vermin --quiet --target=3.10- --violations --eval-annotations --backport typing_extensions agent tests

@@ -47,3 +47,18 @@ def test_everybody_hears_of_a_pulled_cable(
 def _network(collector: Collector) -> str:
     states = [m for m in collector.messages if m.topic == "linkhold/v1/lab/n1/state"]
     return str(json.loads(states[-1].payload)["data"]["network"])
+
+
+def test_the_first_state_is_a_whole_one(agents: Callable[..., Running]) -> None:
+    """Ready means the first look is in the state: no file without links is ever seen."""
+    agent = agents()
+    for _ in range(3):
+        agent.start()
+        file = agent.run_dir / "state.json"
+        wait_until(file.exists)
+        first = json.loads(file.read_bytes())
+
+        assert first["detail"]["links"]["eth0"]["carrier"] is True
+        assert first["network"] == "ok"
+        agent.stop()
+        file.unlink()

@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import subprocess
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from client.states import HandAgent
 from linkhold import paths
+from support.broker import TIED_TO_US
 
 if TYPE_CHECKING:
     import signal
@@ -60,7 +60,7 @@ class Broker:
     def start(self) -> None:
         self.socket.parent.mkdir(exist_ok=True)
         self.process = subprocess.Popen(
-            [MOSQUITTO, "-c", str(self._config)],
+            [*TIED_TO_US, MOSQUITTO, "-c", str(self._config)],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -85,10 +85,9 @@ class Broker:
 
 
 @pytest.fixture
-def run_dir() -> Iterator[Path]:
+def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run folder with a short path: Unix socket names end at 107 bytes."""
-    with tempfile.TemporaryDirectory(prefix="lh-") as name:
-        yield Path(name)
+    return tmp_path_factory.mktemp("r")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from linkhold.daemon.log import log, log_event
 from linkhold.daemon.publisher import Publisher
 from linkhold.daemon.questions import Questions
 from linkhold.daemon.start import started_data, stored_state, with_mode
-from linkhold.decide.node import Context, Memory, step
+from linkhold.decide.node import Context, Decision, Memory, step
 from linkhold.decide.readings import AgentReading, LegReading, OutboxReading, Tick
 from linkhold.decide.restore import restore
 from linkhold.decide.watch import Watch
@@ -35,9 +36,12 @@ from linkhold.threads import in_thread
 from linkhold.wire import node_prefix
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from linkhold.config.settings import Settings
     from linkhold.daemon.start import Start
     from linkhold.decide.readings import Reading
+    from linkhold.model import Event
     from linkhold.store.outbox_file import OpenedStore
 
 HEARTBEAT_S = 5.0
@@ -112,9 +116,12 @@ class Agent:
             self._previous = None
         first = self._sensor.open()  # before the stored state is shown as if it were of now
         data = started_data(self._context, opened.position, stored)
-        self._decide(AgentReading("started", data))
+        # Published together: whoever sees a state sees what the first look found.
+        begun, seen = self._step(AgentReading("started", data)), self._step(first)
+        self._publish((*begun.events, *seen.events))
+        self._arm(seen.wake_ns)
+        self._details.look(first.network)
         self._loop.add_reader(self._sensor.fileno(), self._on_netlink)
-        self._take_network(first)
         early, self._early = self._early or [], None
         for reading in early:
             self._report_here(reading)
@@ -122,7 +129,7 @@ class Agent:
     def _start_legs(self) -> None:
         self._start_local()
         self._start_fleet()
-        self._publish_now()
+        self._publish(())
 
     def _start_local(self) -> None:
         if not self._context.settings.mqtt.local:
@@ -171,23 +178,27 @@ class Agent:
                 self._publisher.fleet.hurry()
 
     def _decide(self, reading: Reading) -> None:
-        now = host.now()
-        decision = step(self._context, self._memory, reading, now)
-        self._memory = decision.memory
+        decision = self._step(reading)
         if decision.changed or decision.events:
-            self._publisher.publish(
-                decision.memory.state, decision.events, now, self._memory.next_seq
-            )
-        self._arm(decision.wake_ns, now.mono_ns)
-        for event in decision.events:
+            self._publish(decision.events)
+        self._arm(decision.wake_ns)
+
+    def _step(self, reading: Reading) -> Decision:
+        decision = step(self._context, self._memory, reading, host.now())
+        self._memory = decision.memory
+        return decision
+
+    def _publish(self, events: Sequence[Event]) -> None:
+        self._publisher.publish(self._memory.state, events, host.now(), self._memory.next_seq)
+        for event in events:
             log_event(event)
 
-    def _arm(self, wake_ns: int | None, now_ns: int) -> None:
+    def _arm(self, wake_ns: int | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if wake_ns is not None:
-            delay_s = max(0.0, (wake_ns - now_ns) / 1e9)
+            delay_s = max(0.0, (wake_ns - time.monotonic_ns()) / 1e9)
             self._timer = self._loop.call_later(delay_s, self._decide, Tick())
 
     def _on_netlink(self) -> None:
@@ -235,9 +246,6 @@ class Agent:
                 log.warning("%s was removed; made again", self._start.run_dir / CONTROL_SOCKET)
         except OSError as error:
             log.warning("run folder %s: %s", self._start.run_dir, error.strerror or error)
-
-    def _publish_now(self) -> None:
-        self._publisher.publish(self._memory.state, (), host.now(), self._memory.next_seq)
 
     def _document(self) -> bytes:
         return self._publisher.document(self._memory.state, host.now())
