@@ -48,7 +48,7 @@ class ControlServer:
     def __init__(
         self,
         path: Path,
-        handlers: Mapping[str, Callable[[Mapping[str, Any], Peer], Awaitable[dict[str, Any]]]],
+        handlers: Mapping[str, Callable[[Mapping[str, Any], Peer], Awaitable[bytes]]],
     ) -> None:
         self._path = path
         self._handlers = handlers
@@ -123,7 +123,7 @@ class ControlServer:
             if request is not None and request.get("cmd") == "follow":
                 await self._follow(reader, writer)
                 return
-            writer.write(dumps(await self._answer(request, peer)) + b"\n")
+            writer.write(await self._answer(request, peer) + b"\n")
             await asyncio.wait_for(writer.drain(), SEND_S)
 
     def _parse(self, line: bytes) -> dict[str, Any] | None:
@@ -134,17 +134,17 @@ class ControlServer:
         self.counters["control_bad_requests"] += 1
         return None
 
-    async def _answer(self, request: dict[str, Any] | None, peer: Peer) -> dict[str, Any]:
+    async def _answer(self, request: dict[str, Any] | None, peer: Peer) -> bytes:
         if request is None:
-            return {"ok": False, "error": "a request is one JSON object on one line"}
+            return _refusal("a request is one JSON object on one line")
         handler = self._handlers.get(str(request.get("cmd")))
         if handler is None:
             known = ", ".join(sorted([*self._handlers, "follow"]))
-            return {"ok": False, "error": f"unknown cmd {request.get('cmd')!r}; known: {known}"}
+            return _refusal(f"unknown cmd {request.get('cmd')!r}; known: {known}")
         try:
-            return {"ok": True, **await handler(request, peer)}
+            return b'{"ok":true,' + await handler(request, peer) + b"}"
         except LinkholdError as error:
-            return {"ok": False, "error": str(error)}
+            return _refusal(str(error))
 
     async def _follow(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         queue: asyncio.Queue[bytes] = asyncio.Queue(FOLLOW_QUEUE)
@@ -166,6 +166,10 @@ class ControlServer:
         if self._server is not None:
             self._server.close()
             self._path.unlink(missing_ok=True)
+
+
+def _refusal(reason: str) -> bytes:
+    return dumps({"ok": False, "error": reason})
 
 
 async def _send_all(queue: asyncio.Queue[bytes], writer: asyncio.StreamWriter) -> None:

@@ -7,6 +7,7 @@ later, or be another mount than a moment ago. Standard library only.
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import tempfile
 from pathlib import Path
@@ -40,13 +41,31 @@ def run_dir() -> Path:
 def find_run_dir() -> Path:
     """Return the run folder of the agent that speaks for this process, for clients and CLI.
 
-    Like :func:`run_dir`, but an ordinary user's process prefers the node's own agent when there
-    is one. A folder in ``/tmp`` that somebody else made is never returned.
+    Like :func:`run_dir`, but an ordinary user's process prefers the node's own agent, unless
+    that has left nothing but files and the user's own lives. A folder in ``/tmp`` that somebody
+    else made is never returned.
     """
-    if os.environ.get(RUN_DIR_VARIABLE) or os.geteuid() == 0 or agent_files_in(NODE_RUN_DIR):
-        return run_dir() if os.environ.get(RUN_DIR_VARIABLE) else NODE_RUN_DIR
+    if os.environ.get(RUN_DIR_VARIABLE):
+        return run_dir()
     own = _user_run_dir()
-    return own if _is_ours_or_absent(own) else NODE_RUN_DIR
+    if os.geteuid() == 0 or answers_in(NODE_RUN_DIR) or not _is_ours_or_absent(own):
+        return NODE_RUN_DIR
+    if answers_in(own):
+        return own
+    return NODE_RUN_DIR if agent_files_in(NODE_RUN_DIR) else own
+
+
+def answers_in(folder: Path) -> bool:
+    """Tell whether an agent listens in ``folder``. Never waits: connect(2) to a Unix socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(str(folder / CONTROL_SOCKET))
+        except BlockingIOError:
+            return True  # too many ask at once
+        except OSError:
+            return False
+    return True
 
 
 def state_dir() -> Path:

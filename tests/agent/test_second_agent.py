@@ -96,3 +96,18 @@ def test_an_ordinary_user_cannot_keep_roots_agent_from_starting(
 
     wait_until(lambda: "namespace" in agent.log())
     assert agent.log().count("WARNING") == 1
+
+
+def test_nobody_can_take_the_lock_of_roots_agent(agents: Callable[..., Running]) -> None:
+    """An ordinary user cannot open the lock file, so cannot keep the next agent out with it."""
+    agent = agents().start().wait_ready()
+    lock = agent.run_dir / "agent.lock"
+    code = f"import fcntl; fcntl.flock(open({str(lock)!r}), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    done = subprocess.run(
+        ["setpriv", "--reuid", "65534", "--clear-groups", "/usr/bin/python3", "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "PermissionError" in done.stderr

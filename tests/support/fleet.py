@@ -10,6 +10,7 @@ from linkhold.config.settings import BrokerSettings, MqttSettings, OutboxSetting
 from linkhold.decide.readings import LegReading
 from linkhold.legs.fleet import FleetLeg
 from linkhold.legs.fleet_pace import Timing
+from linkhold.model import Moment
 from linkhold.store.keeper import Keeper
 from linkhold.store.outbox_file import OpenedStore, open_store
 from linkhold.wire import wrap_state
@@ -75,7 +76,7 @@ class Node:
     def state(self, epoch: int, **data: Any) -> None:
         """Publish a state."""
         document = f'{{"epoch":{epoch},"pad":"{data.get("pad", "")}"}}'.encode()
-        self.leg.publish_state(wrap_state(IDENTITY, epoch, 0.0, document), epoch + 1)
+        self.leg.publish_state(wrap_state(IDENTITY, epoch, Moment(epoch, 0.0), document), epoch + 1)
 
     def legs(self) -> list[tuple[str, str]]:
         """Return what the leg reported: (status, reason), in order."""

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from linkhold.config import readme_table
-from linkhold.wire import CATALOGUE, COMMON
+from linkhold.wire import CATALOGUE, COMMON, FIELDS
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -28,7 +28,9 @@ def events_block() -> str:
         fields = ", ".join(f"`{field}`" for field in kind.fields) or "-"
         rows.append(f"| `{name}` | {kind.meaning} | {fields} |")
     common = "; ".join(f"`{name}` ({meaning})" for name, meaning in COMMON.items())
-    return block("events", "\n".join([*rows, "", f"Any event may also carry {common}."]))
+    fields = "; ".join(f"`{name}`: {meaning}" for name, meaning in FIELDS.items())
+    notes = ["", f"{fields[0].upper()}{fields[1:]}.", "", f"Any event may also carry {common}."]
+    return block("events", "\n".join([*rows, *notes]))
 
 
 def config_block() -> str:

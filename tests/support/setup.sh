@@ -47,6 +47,11 @@ if [ -n "$missing" ]; then
                   echo "setup: could not install $package"
           done; } >"$log" 2>&1 || true
         [ -z "${made:-}" ] || rm -f $guard
+        case $missing in
+            *mosquitto*)  # linkhold starts its own; this one would listen on 1883 after a reboot
+                systemctl disable --quiet mosquitto >/dev/null 2>&1 || true
+                echo "setup: mosquitto's own service stays disabled" ;;
+        esac
         grep '^setup:' "$log" || true
         rm -f "$log"
     fi

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from linkhold.config.settings import LinkSettings, Role, Settings, WayOutSettings
+from linkhold.decide.readings import SensorReading
 from linkhold.model import Address, DefaultRoute, HostNetwork, Network, Severity, Uploads
 from support.world import World, bonded, nic, single, types
 
@@ -102,7 +103,7 @@ def test_outage_length_is_measured_on_the_monotonic_clock() -> None:
     world.wall_offset_s = 3600.0
     events = world.look(single(losses=1), after_s=42)
 
-    assert [event.data["lasted_s"] for event in events] == [42.0, 42.0]
+    assert [event.data["previous_s"] for event in events] == [42.0, 42.0]
 
 
 def test_bond_with_one_member_lost_is_degraded_not_down() -> None:
@@ -319,3 +320,44 @@ def test_what_a_resync_finds_is_marked() -> None:
 
     assert types(events)[:2] == ["agent.resynced", "link.down"]
     assert events[1].data["resynced"] is True
+
+
+def _bridged(*, cable: bool, container: bool = True) -> HostNetwork:
+    """Return a host whose way out is br0 over eth1, beside a container's port (not watched)."""
+    bridge = nic(9, up=cable or container, name="br0", kind="bridge")
+    port = nic(1, up=cable, losses=not cable, master=9)
+    return HostNetwork(
+        {9: bridge, 1: port},
+        frozenset({Address(9, "inet", "10.0.0.2", 24)}),
+        frozenset({DefaultRoute("inet", 9, "10.0.0.1")}),
+    )
+
+
+def test_bridge_leads_out_by_its_cable_only() -> None:
+    """A bridge that has carrier by a container's port alone carries nothing to the outside."""
+    world = World()
+    world.look(_bridged(cable=True))
+    assert world.state.network is Network.OK
+
+    world.look(_bridged(cable=False))
+    world.sleep(4)
+
+    assert world.state.network is Network.DOWN
+    assert world.state.cause == ("eth1 lost carrier",)
+
+
+def test_blind_sensor_makes_the_network_unknown() -> None:
+    """While links cannot be seen nothing is called fine or down, and a person is told."""
+    world = World()
+    world.look(single())
+    events = world.take(SensorReading("blind", "no complete answer"))
+    world.sleep(4)
+
+    assert types(events)[:2] == ["agent.sensor", "network.unknown"]
+    assert world.alerts == ["agent.sensor"]
+    assert world.advice.uploads is Uploads.GO
+
+    world.take(SensorReading("ok"))
+    world.look(single(), resynced="it was blind")
+
+    assert world.state.network is Network.OK

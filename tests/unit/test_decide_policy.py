@@ -226,3 +226,28 @@ def test_timers_come_from_the_configuration() -> None:
     assert world.advice.uploads is Uploads.GO
     world.sleep(2)
     assert world.advice.uploads is Uploads.HOLD
+
+
+def test_mains_coming_back_ask_for_no_further_checkpoint(world: World) -> None:
+    """The request keeps its id from the power failure until it is over, so it is served once."""
+    world.power(PowerState.BATTERY)
+    asked = world.advice.checkpoint
+    world.sleep(60)
+    world.power(PowerState.OK)
+
+    assert asked is not None
+    assert world.advice.checkpoint is not None
+    assert world.advice.checkpoint.id == asked.id
+    assert world.advice.checkpoint.reason == "was on battery"
+
+
+def test_local_only_follows_the_time_that_is_left(world: World) -> None:
+    """A notice that left time for a remote save says local only once it does not any more."""
+    world.notices(world.notice("spot", "terminate", 200))
+    assert world.advice.checkpoint is not None
+    assert not world.advice.checkpoint.local_only
+
+    world.sleep(111)
+
+    assert world.advice.checkpoint is not None
+    assert world.advice.checkpoint.local_only

@@ -318,3 +318,47 @@ def test_debounced_condition_follows_only_what_lasted(looks: list[tuple[bool, in
             expected = raw
 
         assert phase.active is expected
+
+
+def test_restart_withdraws_no_request() -> None:
+    """Stop, checkpoint and holds stand until a sensor of the new session says otherwise."""
+    world = World()
+    world.look(single())
+    world.look(single(up=False, losses=1))
+    world.sleep(5)
+    world.power(PowerState.LOW, runtime_s=300.0)
+    world.notices(world.notice("spot", "terminate", 100))
+    before = world.advice
+    again = world.restart()
+    again.look(single(up=False, losses=1))
+
+    assert again.advice == before
+    assert "advice.changed" not in types(again.events)
+    assert set(again.alerts) == set(world.alerts)
+
+    again.power(PowerState.OK)
+    again.notices()
+    again.look(single(losses=1))
+    again.sleep(60)
+
+    assert again.advice.stop is None
+    assert again.advice.checkpoint is None
+
+
+def test_restart_keeps_the_wait_for_mains() -> None:
+    """Mains that came back shortly before a restart still have to stay."""
+    world = World()
+    world.look(single())
+    world.power(PowerState.BATTERY)
+    world.sleep(60)
+    world.power(PowerState.OK)
+    world.sleep(5)
+    asked = world.advice.checkpoint
+    again = world.restart()
+    again.look(single())
+
+    assert again.advice.checkpoint == asked
+
+    again.sleep(30)
+
+    assert again.advice.checkpoint is None

@@ -41,7 +41,7 @@ def test_readme_names_every_event_type() -> None:
 def test_state_is_read_from_file_and_from_topic() -> None:
     """The bare document and its CloudEvent give the same view."""
     document = wire.dumps(_document())
-    event = wire.wrap_state(IDENTITY, 7, 1e9, document)
+    event = wire.wrap_state(IDENTITY, 7, Moment(8, 1e9), document)
 
     assert wire.parse_state(document) == wire.parse_state(event)
     assert json.loads(event)["data"] == json.loads(document)
@@ -49,10 +49,10 @@ def test_state_is_read_from_file_and_from_topic() -> None:
 
 def test_state_event_is_a_cloudevent() -> None:
     """The published state has every attribute that CloudEvents 1.0 requires."""
-    event = json.loads(wire.wrap_state(IDENTITY, 7, 1e9, b"{}"))
+    event = json.loads(wire.wrap_state(IDENTITY, 7, Moment(8, 1e9), b"{}"))
 
     assert event["specversion"] == "1.0"
-    assert event["id"] == "boot-session-state-7"
+    assert event["id"] == "boot-session-state-7-8"
     assert event["source"] == "linkhold/site/node"
     assert event["type"] == wire.STATE_TYPE
 

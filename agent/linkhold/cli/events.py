@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-LIMIT = 1000
+LIMIT = 10_000
 NO_AGENT = 1
 
 
@@ -60,7 +60,10 @@ def run(args: argparse.Namespace) -> int:
     try:
         follower = ControlClient(run_dir_of(args) / paths.CONTROL_SOCKET) if args.follow else None
         stream = follower.follow() if follower else iter(())
-        shown = _show_all(client.ask("events", since_s=args.since, limit=LIMIT)["events"], show)
+        answer = client.ask("events", since_s=args.since, limit=LIMIT)
+        if answer["left_out"]:
+            print("linkhold: older events are left out; --since 1h asks for less", file=sys.stderr)
+        shown = _show_all(answer["events"], show)
         for event in stream:
             if event.get("id") not in shown:
                 show(event)
@@ -76,6 +79,8 @@ def run(args: argparse.Namespace) -> int:
 def _without_agent(args: argparse.Namespace, why: str) -> int:
     folder = args.state_dir or paths.state_dir()
     print(f"linkhold: {why}; reading {folder / paths.OUTBOX_FILE}", file=sys.stderr)
+    if args.follow:
+        print("linkhold: without an agent nothing can be followed", file=sys.stderr)
     try:
         payloads = read_history(folder, time.time() - args.since, LIMIT)
     except StoreError as error:

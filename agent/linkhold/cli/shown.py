@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linkhold import paths
-from linkhold.control import ControlClient, NoAgent
-from linkhold.model import WireError
+from linkhold.control import ControlClient
+from linkhold.model import LinkholdError, WireError
 from linkhold.wire import from_rfc3339, parse_state
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
+STALE_S = 15.0
+"""A state older than this counts for nothing (design.md, policy)."""
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
 OWN_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -79,7 +81,7 @@ def find_state(run_dir: Path) -> Found:
             return Found(client.ask("state")["state"])
         finally:
             client.close()
-    except (NoAgent, WireError, KeyError) as error:
+    except (LinkholdError, KeyError) as error:
         return _left_behind(run_dir / paths.STATE_FILE, str(error))
 
 
@@ -93,4 +95,5 @@ def _left_behind(path: Path, why: str) -> Found:
     if view.boot_id != OWN_BOOT.read_text().strip():
         return Found(view.document, f"{why}; this state is from before the last boot")
     age_s = view.age_s(time.monotonic_ns())
-    return Found(view.document, f"{why}; this state is {duration(age_s)} old")
+    ignored = ", so trainers ignore it" if age_s > STALE_S else ""
+    return Found(view.document, f"{why}; this state is {duration(age_s)} old{ignored}")

@@ -34,6 +34,7 @@ STYLES = {
 NO_AGENT = 1
 WRAPPED = frozenset({"addresses", "carries", "members", "protected"})
 PIPE_COLUMNS = 200
+NARROW_COLUMNS = 90
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,15 +69,17 @@ def show(document: Mapping[str, Any]) -> None:
     """Print a state document as tables."""
     on_terminal = sys.stdout is not None and sys.stdout.isatty()
     # A pipe or file has no width; a table cut to 80 columns would be of no use there.
-    console = Console(highlight=False, width=None if on_terminal else PIPE_COLUMNS)
+    width = None if on_terminal else PIPE_COLUMNS
+    console = Console(highlight=False, markup=False, width=width)
     detail = document["detail"]
     console.print(_headline(document))
-    console.print(_advice(document["advice"]))
+    console.print(_advice(document["advice"], document["network"]))
     for line in document["cause"]:
         console.print(f"  because: {line}")
     for alert in document["alerts"]:
         console.print(_alert(alert))
-    for table in (_ways(detail["paths"]), _bonds(detail["bonds"]), _links(detail["links"])):
+    links = _links(detail["links"], console.width)
+    for table in (_ways(detail["paths"]), _bonds(detail["bonds"]), links):
         if table.row_count:
             console.print(table)
     _agent(console, detail["agent"])
@@ -97,9 +100,11 @@ def _headline(document: Mapping[str, Any]) -> Text:
     )
 
 
-def _advice(advice: Mapping[str, Any]) -> Text:
-    text = Text.assemble("advice: uploads ", _styled(advice["uploads"]), ", training ")
-    text.append(_styled(advice["training"]))
+def _advice(advice: Mapping[str, Any], network: str) -> Text:
+    text = Text.assemble("advice: uploads ", _styled(advice["uploads"]))
+    if advice["uploads"] == "hold" and network != "down":
+        text.append(" until the network has stayed up for a while")
+    text.append(", training ").append(_styled(advice["training"]))
     if advice["holds"]:
         text.append(f" (hold where the job asked for it: {', '.join(advice['holds'])})")
     if advice["checkpoint"]:
@@ -149,16 +154,17 @@ def _spare(bond: Mapping[str, Any]) -> Text:
     return Text("yes", style="green") if bond["redundant"] else Text("no spare", style="yellow")
 
 
-def _links(links: Mapping[str, Mapping[str, Any]]) -> Table:
-    columns = ("link", "state", "for", "losses", "speed", "driver", "addresses")
-    table = _table("\nlinks", columns)
+def _links(links: Mapping[str, Mapping[str, Any]], width: int) -> Table:
+    columns = ["link", "state", "for", "losses", "speed", "driver", "addresses"]
+    shown = 4 if width < NARROW_COLUMNS else len(columns)
+    table = _table("\nlinks", columns[:shown])
     for name, link in links.items():
         state = "up" if link["carrier"] else "down" if link["admin_up"] else "set down"
         since_ns = link.get("since_mono_ns")
         age = duration((time.monotonic_ns() - since_ns) / 1e9) if since_ns else "-"
         speed = link["speed_mbps"]
         addresses = ", ".join(f"{a['address']}/{a['prefix_len']}" for a in link["addresses"])
-        table.add_row(
+        cells: list[str | Text] = [
             name,
             _styled(state),
             age,
@@ -166,7 +172,8 @@ def _links(links: Mapping[str, Mapping[str, Any]]) -> Table:
             f"{speed} Mbit/s" if speed else "-",
             link["driver"] or link["kind"] or "-",
             addresses or "-",
-        )
+        ]
+        table.add_row(*cells[:shown])
     return table
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import time
 from dataclasses import replace
@@ -22,13 +23,14 @@ from linkhold.daemon.log import log, log_event
 from linkhold.daemon.publisher import Publisher
 from linkhold.daemon.questions import Questions
 from linkhold.daemon.start import started_data, stored_state, with_mode
+from linkhold.daemon.watcher import NetworkWatcher
 from linkhold.decide.node import Context, Decision, Memory, step
 from linkhold.decide.readings import AgentReading, LegReading, OutboxReading, Tick
 from linkhold.decide.restore import restore
 from linkhold.decide.watch import Watch
 from linkhold.legs.fleet import FleetLeg
 from linkhold.legs.local import LocalLeg
-from linkhold.model import ConfigError, Unavailable
+from linkhold.model import ConfigError
 from linkhold.paths import CONTROL_SOCKET, STATE_FILE, claim_run_dir
 from linkhold.sensors.rtnetlink import RtnetlinkSensor
 from linkhold.store.keeper import Keeper
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
 
 HEARTBEAT_S = 5.0
 STORE_WAIT_S = 2.0
-SENSOR_RETRY_S = 1.0
 FLEET_STOP_S = 0.8
 STORE_STOP_S = 0.4
 
@@ -81,9 +82,11 @@ class Agent:
             self._control.tell,
             self._counters,
         )
+        self._watcher = NetworkWatcher(self._sensor, self._take_network)
         self._details = LinkDetails(self._sensor, self._take_network)
         self._previous: tuple[str, int] | None = None
         self._early: list[Reading] | None = []
+        self._has_terminal = os.isatty(0)
 
     async def run(self) -> None:
         """Run until SIGTERM or SIGINT. Raises :class:`Unavailable` when no sensor works."""
@@ -91,7 +94,9 @@ class Agent:
         self._begin(await in_thread(lambda: self._keeper.start(STORE_WAIT_S)))
         await self._control.start()
         self._start_legs()
-        log.info("ready: %s, state in %s", self._prefix, self._start.run_dir / STATE_FILE)
+        self._loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
+        where = self._publisher.file_problem or f"state in {self._start.run_dir / STATE_FILE}"
+        log.info("ready: %s, %s", self._prefix, where)
         beat = self._loop.create_task(self._beat())
         await self._stopping.wait()
         beat.cancel()
@@ -102,7 +107,7 @@ class Agent:
     def _catch_signals(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self.stop, signal.Signals(number).name)
-        self._loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
+        self._loop.add_signal_handler(signal.SIGHUP, lambda: None)  # until there is a start
 
     def _begin(self, opened: OpenedStore) -> None:
         """Compare with what was stored, take the first look, write the first state."""
@@ -114,14 +119,13 @@ class Agent:
         self._previous = opened.position
         if opened.position and opened.position[0] == self._context.identity.session:
             self._previous = None
-        first = self._sensor.open()  # before the stored state is shown as if it were of now
+        first = self._watcher.start()  # before the stored state is shown as if it were of now
         data = started_data(self._context, opened.position, stored)
         # Published together: whoever sees a state sees what the first look found.
         begun, seen = self._step(AgentReading("started", data)), self._step(first)
         self._publish((*begun.events, *seen.events))
         self._arm(seen.wake_ns)
         self._details.look(first.network)
-        self._loop.add_reader(self._sensor.fileno(), self._on_netlink)
         early, self._early = self._early or [], None
         for reading in early:
             self._report_here(reading)
@@ -201,26 +205,6 @@ class Agent:
             delay_s = max(0.0, (wake_ns - time.monotonic_ns()) / 1e9)
             self._timer = self._loop.call_later(delay_s, self._decide, Tick())
 
-    def _on_netlink(self) -> None:
-        try:
-            reading = self._sensor.read()
-        except Unavailable as error:
-            log.error("link sensor: %s; trying again in %g s", error, SENSOR_RETRY_S)
-            self._loop.remove_reader(self._sensor.fileno())
-            self._loop.call_later(SENSOR_RETRY_S, self._reopen_sensor, str(error))
-            return
-        if reading is not None:
-            self._take_network(reading)
-
-    def _reopen_sensor(self, why: str) -> None:
-        try:
-            reading = self._sensor.open()
-        except Unavailable:
-            self._loop.call_later(SENSOR_RETRY_S, self._reopen_sensor, why)
-            return
-        self._loop.add_reader(self._sensor.fileno(), self._on_netlink)
-        self._take_network(replace(reading, resynced=why))
-
     # While running.
 
     async def _beat(self) -> None:
@@ -260,6 +244,10 @@ class Agent:
         return counters
 
     def _on_hangup(self) -> None:
+        """Read the configuration again; or end, if it was our terminal that hung up."""
+        if self._has_terminal and not os.isatty(0):
+            self.stop("the terminal was closed")
+            return
         task = self._loop.create_task(self._reload())
         self._tasks.add(task)  # the loop itself keeps no task alive
         task.add_done_callback(self._tasks.discard)
@@ -295,9 +283,7 @@ class Agent:
             await self._stop_local()
             self._start_local()
         if settings.links != before.links:
-            reading = self._sensor.set_watch(watch_of(settings))
-            if reading is not None:
-                self._take_network(reading)
+            self._watcher.set_watch(watch_of(settings))
 
     # Stopping.
 
@@ -315,7 +301,7 @@ class Agent:
         await self._stop_local()
         await self._control.stop()
         await in_thread(lambda: self._keeper.stop(STORE_STOP_S))
-        self._sensor.close()
+        self._watcher.stop()
 
     async def _stop_fleet(self, reason: str) -> None:
         fleet, self._publisher.fleet = self._publisher.fleet, None

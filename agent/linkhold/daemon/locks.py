@@ -49,7 +49,9 @@ class AgentLocks:
         """Lock ``folder`` only."""
         path = folder / "agent.lock"
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            # Who can open the file can lock it (flock(2)), and keep the next agent out.
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            os.fchmod(fd, 0o600)
         except OSError as error:
             raise StoreError(f"{path}: {error.strerror}") from error
         try:

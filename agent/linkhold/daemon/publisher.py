@@ -58,7 +58,7 @@ class Publisher:
         ``next_seq`` is the number of the next event, which a birth names.
         """
         document = self._write(state, now)
-        cloud_event = wrap_state(self._identity, state.epoch, now.wall_s, document)
+        cloud_event = wrap_state(self._identity, state.epoch, now, document)
         if self.local is not None:  # before anything else is made: it is what trainers wait for
             self.local.publish_state(cloud_event)
         entries = [entry_of(self._identity, event) for event in events]
@@ -77,7 +77,7 @@ class Publisher:
         document = self._write(state, now)
         if self.local is not None:
             self.local.beat()
-            self.local.publish_state(wrap_state(self._identity, state.epoch, now.wall_s, document))
+            self.local.publish_state(wrap_state(self._identity, state.epoch, now, document))
 
     def document(self, state: NodeState, now: Moment) -> bytes:
         """Return the state document as bytes of JSON."""

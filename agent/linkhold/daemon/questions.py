@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import time
 from typing import TYPE_CHECKING, Any
 
 from linkhold.model import LinkholdError
+from linkhold.wire import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from linkhold.store.outbox import Stored
 
 HISTORY_LIMIT = 10_000
+HISTORY_BYTES = 2_000_000
+"""An answer holds no more, since everybody may ask and it waits in memory to be read."""
 HISTORY_WAIT_S = 4.0
 
 
@@ -30,17 +32,31 @@ class Questions:
 
     def handlers(
         self,
-    ) -> dict[str, Callable[[Mapping[str, Any], Peer], Awaitable[dict[str, Any]]]]:
+    ) -> dict[str, Callable[[Mapping[str, Any], Peer], Awaitable[bytes]]]:
         """Return the requests by name."""
         return {"state": self._state, "events": self._events}
 
-    async def _state(self, _request: Mapping[str, Any], _peer: Peer) -> dict[str, Any]:
-        return {"state": json.loads(self._document())}
+    async def _state(self, _request: Mapping[str, Any], _peer: Peer) -> bytes:
+        return b'"state":' + self._document()
 
-    async def _events(self, request: Mapping[str, Any], _peer: Peer) -> dict[str, Any]:
-        """Return the newest events of the last ``since_s`` seconds, at most ``limit``."""
+    async def _events(self, request: Mapping[str, Any], _peer: Peer) -> bytes:
+        """Answer with the newest events of the last ``since_s`` seconds, at most ``limit``.
+
+        ``left_out`` says that there are more. Events go out as they are stored, as bytes.
+        """
         since_s = _number(request, "since_s", 86400.0, 10 * 366 * 86400.0)
         limit = int(_number(request, "limit", 1000.0, float(HISTORY_LIMIT)))
+        rows = await self._history(since_s, limit + 1)
+        payloads, size = [], 0
+        for row in reversed(rows[-limit:]):
+            size += len(row.entry.payload)
+            if size > HISTORY_BYTES:
+                break
+            payloads.append(row.entry.payload)
+        left_out = dumps(len(payloads) < len(rows))
+        return b'"left_out":' + left_out + b',"events":[' + b",".join(payloads[::-1]) + b"]"
+
+    async def _history(self, since_s: float, limit: int) -> list[Stored]:
         loop = asyncio.get_running_loop()
         found: asyncio.Future[list[Stored]] = loop.create_future()
 
@@ -55,10 +71,9 @@ class Questions:
         if not self._keeper.history(time.time() - since_s, limit, (), reply):
             raise LinkholdError("too many questions at once; try again")
         try:
-            rows = await asyncio.wait_for(found, HISTORY_WAIT_S)
+            return await asyncio.wait_for(found, HISTORY_WAIT_S)
         except asyncio.TimeoutError:
             raise LinkholdError("the disk with the history does not answer") from None
-        return {"events": [json.loads(row.entry.payload) for row in rows]}
 
 
 def _number(request: Mapping[str, Any], name: str, default: float, most: float) -> float:

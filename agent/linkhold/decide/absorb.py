@@ -18,6 +18,7 @@ from linkhold.decide.readings import (
     PowerReading,
     Reading,
     ReplayReading,
+    SensorReading,
 )
 from linkhold.model import Moment, PowerState, Severity
 
@@ -123,6 +124,11 @@ def _see_agent(state: NodeState, reading: Reading) -> tuple[NodeState, list[Happ
         if status != agent.outbox and (agent.outbox, status) != ("starting", "ok"):
             news.append(_health("agent.outbox", reading.status, reading.reason))
         agent = replace(agent, outbox=status, pending=reading.pending, parked=reading.parked)
+    elif isinstance(reading, SensorReading):
+        blind = {"links": reading.reason} if reading.status == "blind" else {}
+        if blind != agent.unavailable:
+            news.append(_health("agent.sensor", reading.status, reading.reason))
+        agent = replace(agent, unavailable=blind)
     else:
         news += _agent_news(reading)
     return replace(state, agent=agent), news
@@ -136,7 +142,8 @@ def _health(kind: str, status: str, reason: str) -> Happening:
 
 def _agent_news(reading: Reading) -> list[Happening]:
     if isinstance(reading, AgentReading):
-        return [Happening(f"agent.{reading.what}", "agent", reading.data)]
+        severity = Severity.WARNING if reading.what == "config_rejected" else Severity.INFO
+        return [Happening(f"agent.{reading.what}", "agent", reading.data, severity)]
     if isinstance(reading, OverflowReading):
         data: dict[str, Any] = {
             "count": reading.count,

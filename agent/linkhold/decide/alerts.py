@@ -74,14 +74,18 @@ def conditions(settings: Settings, state: NodeState) -> Iterator[Condition]:
     host = state.host or HostNetwork()
     blamed = _blamed(state)
     if state.network is Network.DOWN:
-        text = f"network down: {'; '.join(state.cause)}. Uploads are held, training goes on."
+        text = (
+            f"network down: {'; '.join(state.cause)}. Uploads are held; "
+            "training goes on, except in jobs that asked to hold."
+        )
         yield Condition("network.down", "network", Severity.CRITICAL, text)
     for bond in state.bonds:
         yield from _bond_conditions(host, bond, explained=bond.index in blamed)
     for index, link in host.links.items():
         history = state.histories.get(index)
         if history is not None and history.flapping:
-            text = f"{link.name} was lost {len(history.downs)} times in a short time"
+            often = settings.policy.flap_downs
+            text = f"{link.name} flaps: it lost carrier {often} times or more in a short time"
             yield Condition("link.flapping", link.name, Severity.WARNING, text)
         if index not in blamed and _should_carry(settings, state, index, history):
             text = f"{paths.link_trouble(link)}; {_protection(state)}"
@@ -120,11 +124,11 @@ def _should_carry(
     """Tell whether a link that does not carry is a fault of its own.
 
     A port that was down since first sight is an unused port; one that somebody set down is
-    somebody's decision; a member is its bond's matter.
+    somebody's decision; a member is its bond's matter (a port of a bridge is nobody's).
     """
     host = state.host or HostNetwork()
     link = host.links[index]
-    if link.usable or link.master is not None or link.bond is not None:
+    if link.usable or link.port is not None or link.bond is not None:
         return False
     entry = settings.links.get(link.name, LinkSettings())
     if entry.expected or entry.role is Role.FABRIC:
@@ -146,8 +150,9 @@ def _protection(state: NodeState) -> str:
 
 def _power_conditions(state: NodeState) -> Iterator[Condition]:
     power = state.power
+    asked = "training is asked to stop" if state.advice.stop else "training is asked to save"
     if power.state is PowerState.LOW or power.forced_shutdown:
-        text = f"battery low ({power.source}): training is asked to stop"
+        text = f"battery low ({power.source}): {asked}"
         yield Condition("power.low", "power", Severity.CRITICAL, text, urgent=True)
     elif power.state is PowerState.BATTERY:
         left = "" if power.runtime_s is None else f", about {power.runtime_s / 60:.0f} min left"
@@ -161,6 +166,9 @@ def _power_conditions(state: NodeState) -> Iterator[Condition]:
 
 def _agent_conditions(state: NodeState) -> Iterator[Condition]:
     agent = state.agent
+    if "links" in agent.unavailable:
+        text = f"the agent does not see the network: {agent.unavailable['links']}"
+        yield Condition("agent.sensor", "links", Severity.WARNING, text)
     if agent.outbox.split(":")[0] in {"volatile", "stalled"}:
         text = f"events are kept in memory only: outbox {agent.outbox}"
         yield Condition("agent.outbox", "outbox", Severity.WARNING, text)

@@ -15,11 +15,15 @@ class Delays:
 
 @dataclass(frozen=True, slots=True)
 class Debounced:
-    """A raw condition, since when it is as it is (ns), and whether it counts."""
+    """A raw condition, since when it is as it is (ns), and whether it counts.
+
+    ``began_ns`` is when what counts now, or counted last, began.
+    """
 
     raw: bool = False
     since_ns: int = 0
     active: bool = False
+    began_ns: int = 0
 
     def observe(self, raw: bool, now_ns: int, delays: Delays) -> Debounced:  # noqa: FBT001
         """Return the condition after a look at ``raw`` at ``now_ns``."""
@@ -29,7 +33,8 @@ class Debounced:
         active = raw if lasted else self.active
         if (raw, active) == (self.raw, self.active):
             return self
-        return Debounced(raw, since_ns, active)
+        began_ns = since_ns if active and not self.active else self.began_ns
+        return Debounced(raw, since_ns, active, began_ns)
 
     def due_ns(self, delays: Delays) -> int | None:
         """Return when it begins or ends to count if nothing changes, None if it is settled."""

@@ -95,7 +95,7 @@ def _edges(old: Link, new: Link, history: LinkHistory | None, now: Moment) -> It
         return
     data: dict[str, object] = {**counts, "bounces": min(ups, downs)}
     if history is not None:
-        data["lasted_s"] = round(now.seconds_since(history.since), 3)
+        data["previous_s"] = round(now.seconds_since(history.since), 3)
     if new.carrier:
         yield Happening("link.up", new.name, data)
     else:

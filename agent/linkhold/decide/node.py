@@ -134,6 +134,9 @@ class _View:
 
 def _judge_network(context: Context, state: NodeState, host: HostNetwork) -> _View:
     ways = paths.ways_out(context.settings, host, state.ways)
+    blind = state.agent.unavailable.get("links")
+    if blind:  # what was seen last may long be wrong
+        return _View(ways, Network.UNKNOWN, (f"the agent does not see the links: {blind}",))
     return _View(ways, *paths.judge(context.settings, host, ways, state.bonds))
 
 
@@ -149,7 +152,7 @@ def _network_edge(
     if first:
         data |= {"previous": None, "initial": True}
     else:
-        data["lasted_s"] = round(now.seconds_since(state.network_since), 3)
+        data["previous_s"] = round(now.seconds_since(state.network_since), 3)
     if view.network is Network.DOWN and not first:
         downs = (*downs, now.mono_ns)[-context.settings.policy.flap_downs :]
     kind = f"network.{view.network.value}"
@@ -208,6 +211,7 @@ def _advise(
         network_settled_down=damped.settled_down.active,
         flapping=_network_flaps(settings, downs, now),
         on_battery=damped.on_battery.active,
+        battery_since_ns=damped.on_battery.began_ns,
         power=state.power,
         power_since=state.power_since,
         power_seen=power_seen,

@@ -60,6 +60,10 @@ def obstacle(host: HostNetwork, way: WayOut) -> str:
         return f"{way.link} is gone"
     if not link.usable:
         return link_trouble(link)
+    ports = host.ports_of(link.index) if link.kind == "bridge" else ()
+    if ports and not any(port.usable for port in ports):
+        # A bridge keeps carrier by any port, a container's too; only watched ones lead out.
+        return "; ".join(link_trouble(port) for port in ports)
     has_address = any(
         address.index == link.index and address.family == way.family and address.scope == "global"
         for address in host.addresses

@@ -46,14 +46,16 @@ class Conditions:
     """What the policy looks at: settled and damped where the table says so.
 
     ``network_held`` holds uploads, ``network_settled_down`` holds jobs that asked for it;
-    ``on_battery`` lasts until mains were back for a while; ``power_since`` is its beginning,
-    ``low_since`` that of low battery, ``power_seen`` the moment ``power`` was read.
+    ``on_battery`` lasts until mains were back for a while, ``battery_since_ns`` is its
+    beginning; ``power_since`` that of the present power state, ``power_seen`` the moment
+    ``power`` was read.
     """
 
     network_held: bool = False
     network_settled_down: bool = False
     flapping: bool = False
     on_battery: bool = False
+    battery_since_ns: int = 0
     power: Power = Power()
     power_since: Moment = Moment(0, 0.0)
     power_seen: Moment = Moment(0, 0.0)
@@ -74,9 +76,15 @@ def advise(policy: PolicySettings, conditions: Conditions, now: Moment) -> Advic
 
 
 def next_change_ns(policy: PolicySettings, notices: tuple[Notice, ...], now: Moment) -> int | None:
-    """Return when a scheduled notice becomes due, or None."""
-    starts = [notice.deadline.mono_ns - lead_ns(policy) for notice in notices if notice.deadline]
-    return min((start for start in starts if start > now.mono_ns), default=None)
+    """Return when a notice becomes due, or leaves too little time for a remote save, or None."""
+    fit_ns = int(FIT_SAVES * policy.save_time_s * 1e9)
+    times = [
+        notice.deadline.mono_ns - before_ns
+        for notice in notices
+        if notice.deadline
+        for before_ns in (lead_ns(policy), fit_ns - 1)
+    ]
+    return min((time for time in times if time > now.mono_ns), default=None)
 
 
 def lead_ns(policy: PolicySettings) -> int:
@@ -133,8 +141,8 @@ def _checkpoint(
         return None
     runtime_s = conditions.power.runtime_s
     return CheckpointRequest(
-        f"power-{conditions.power_since.mono_ns}",
-        "on battery",
+        f"power-{conditions.battery_since_ns}",
+        "on battery" if conditions.power.state is PowerState.BATTERY else "was on battery",
         every_s=None if runtime_s is None else max(1.0, runtime_s / RUNTIME_SHARE),
     )
 

@@ -86,6 +86,14 @@ class ReplayReading:
 
 
 @dataclass(frozen=True, slots=True)
+class SensorReading:
+    """Health of the link sensor: ``ok``, or ``blind`` with the reason."""
+
+    status: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class AgentReading:
     """Something about the agent itself; becomes an event ``agent.<what>`` with this data."""
 
@@ -107,6 +115,7 @@ Reading = (
     | OverflowReading
     | ParkedReading
     | ReplayReading
+    | SensorReading
     | AgentReading
     | Tick
 )

@@ -9,7 +9,15 @@ from linkhold.decide import bonds
 from linkhold.decide.alerts import RECOVERING, Tracked
 from linkhold.decide.debounce import Debounced
 from linkhold.decide.memory import Context, Memory
-from linkhold.model import HostNetwork, Moment, Network, WireError
+from linkhold.model import (
+    HostNetwork,
+    Moment,
+    Network,
+    NodeState,
+    PowerState,
+    Uploads,
+    WireError,
+)
 from linkhold.wire.stored import parse_node_state
 
 if TYPE_CHECKING:
@@ -20,7 +28,8 @@ def restore(context: Context, document: Mapping[str, Any] | None, now: Moment) -
     """Return the memory to start with: from ``document`` if it is of this boot, else empty.
 
     Interface indexes and CLOCK_MONOTONIC mean nothing across boots. Open alerts go on, so that
-    they keep their beginning; damped holds start from what was last known.
+    they keep their beginning; so do holds, power and notices, until a sensor says otherwise: a
+    restart must not withdraw a stop that trainers were asked for.
     """
     if not document or document.get("boot_id") != context.identity.boot_id:
         return Memory()
@@ -29,13 +38,16 @@ def restore(context: Context, document: Mapping[str, Any] | None, now: Moment) -
     except WireError:
         return Memory()
     host = state.host or HostNetwork()
-    down = state.network is Network.DOWN
-    held = Debounced(raw=down, since_ns=state.network_since.mono_ns, active=False)
+    down, advice = state.network is Network.DOWN, state.advice
+    since_ns = state.network_since.mono_ns
+    dark = state.power.state in {PowerState.BATTERY, PowerState.LOW}
     return Memory(
         state=replace(state, bonds=bonds.views(host)),
         restored=True,
-        uploads_held=held,
-        settled_down=held,
+        uploads_held=Debounced(down, since_ns, advice.uploads is Uploads.HOLD, since_ns),
+        settled_down=Debounced(down, since_ns, "network" in advice.holds, since_ns),
+        on_battery=_battery(state, raw=dark),
+        power_seen=now,
         alerts={
             alert.fingerprint: Tracked(
                 replace(alert, text=alert.text.removesuffix(RECOVERING)),
@@ -44,3 +56,12 @@ def restore(context: Context, document: Mapping[str, Any] | None, now: Moment) -
             for alert in state.alerts
         },
     )
+
+
+def _battery(state: NodeState, *, raw: bool) -> Debounced:
+    """Return the damped power failure: it still counts while its checkpoint was asked for."""
+    asked = state.advice.checkpoint
+    prefix, _, began = (asked.id if asked else "").rpartition("-")
+    if prefix == "power" and began.isdigit():
+        return Debounced(raw, state.power_since.mono_ns, active=True, began_ns=int(began))
+    return Debounced(raw, state.power_since.mono_ns, raw, state.power_since.mono_ns)

@@ -3,7 +3,7 @@
 Shared by agent, client and relay; imports nothing but :mod:`linkhold.model`.
 """
 
-from linkhold.wire.catalogue import CATALOGUE, COMMON, EventType
+from linkhold.wire.catalogue import CATALOGUE, COMMON, FIELDS, EventType
 from linkhold.wire.documents import (
     CONTENT_TYPE,
     SCHEMA,
@@ -41,6 +41,7 @@ __all__ = [
     "CATALOGUE",
     "COMMON",
     "CONTENT_TYPE",
+    "FIELDS",
     "ROOT",
     "SCHEMA",
     "STATE_TYPE",

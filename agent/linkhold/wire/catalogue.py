@@ -23,6 +23,14 @@ class EventType:
     fields: tuple[str, ...] = ()
 
 
+FIELDS: Mapping[str, str] = {
+    "previous_s": "seconds that the state before this one lasted",
+    "lasted_s": "seconds from beginning to end",
+    "ups": "how often the kernel saw carrier come, since the link was made",
+    "downs": "how often the kernel saw carrier go, since the link was made",
+    "bounces": "how often it went and came back besides, unseen",
+}
+
 COMMON: Mapping[str, str] = {
     "initial": "true: first sight of the subject, not a change",
     "while_absent": "true: found at the start of the agent by comparison with what was stored",
@@ -30,8 +38,8 @@ COMMON: Mapping[str, str] = {
 }
 
 CATALOGUE: Mapping[str, EventType] = {
-    "link.up": EventType("a link has carrier", ("lasted_s", "ups", "downs", "bounces")),
-    "link.down": EventType("a link lost carrier", ("lasted_s", "ups", "downs", "bounces")),
+    "link.up": EventType("a link has carrier", ("previous_s", "ups", "downs", "bounces")),
+    "link.down": EventType("a link lost carrier", ("previous_s", "ups", "downs", "bounces")),
     "link.bounced": EventType(
         "carrier went and came back between two looks; the kernel's counters show it",
         ("carrier", "ups", "downs", "bounces"),
@@ -46,8 +54,8 @@ CATALOGUE: Mapping[str, EventType] = {
     ),
     "link.flapping": EventType("a link was lost too often in a short time", ("downs", "window_s")),
     "link.steady": EventType("a flapping link has been quiet again", ("quiet_s",)),
-    "bond.up": EventType("a bond has carrier", ("active", "members", "lasted_s")),
-    "bond.down": EventType("no member of a bond carries", ("members", "lasted_s")),
+    "bond.up": EventType("a bond has carrier", ("active", "members")),
+    "bond.down": EventType("no member of a bond carries", ("members",)),
     "bond.degraded": EventType(
         "a bond carries with fewer members than it has", ("active", "members", "lost")
     ),
@@ -62,13 +70,13 @@ CATALOGUE: Mapping[str, EventType] = {
     "address.removed": EventType("an address of a watched link is gone", ("address",)),
     "route.default_added": EventType("a default route", ("family", "gateway", "metric")),
     "route.default_removed": EventType("a default route is gone", ("family", "gateway", "metric")),
-    "network.ok": EventType("a way out carries", ("previous", "lasted_s", "cause")),
+    "network.ok": EventType("a way out carries", ("previous", "previous_s", "cause")),
     "network.degraded": EventType(
-        "a way out carries, but a spare is lost", ("previous", "lasted_s", "cause")
+        "a way out carries, but a spare is lost", ("previous", "previous_s", "cause")
     ),
-    "network.down": EventType("no way out carries", ("previous", "lasted_s", "cause")),
+    "network.down": EventType("no way out carries", ("previous", "previous_s", "cause")),
     "network.unknown": EventType(
-        "no way out is known to judge by", ("previous", "lasted_s", "cause")
+        "no way out is known to judge by", ("previous", "previous_s", "cause")
     ),
     "power.changed": EventType(
         "the power state changed", ("previous", "power", "runtime_s", "source")
@@ -94,6 +102,7 @@ CATALOGUE: Mapping[str, EventType] = {
     "agent.config_rejected": EventType(
         "a new configuration was refused, the old one stays", ("file", "mistakes")
     ),
+    "agent.sensor": EventType("the link sensor is blind, or sees again", ("status", "reason")),
     "agent.leg_a": EventType("the node's own broker", ("status", "reason")),
     "agent.leg_b": EventType("the connection to the fleet's broker", ("status", "reason")),
     "agent.outbox": EventType("the health of the outbox", ("status", "reason")),

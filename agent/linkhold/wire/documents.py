@@ -31,11 +31,16 @@ from linkhold.wire.catalogue import CATALOGUE, COMMON
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from linkhold.model import Moment
+
 SCHEMA = 1
 STATE_TYPE = "linkhold.state"
 CONTENT_TYPE = "application/cloudevents+json; charset=utf-8"
 MAX_STATE_BYTES = 1 << 20
 """A state document above this is refused by readers: a node has tens of links, not thousands."""
+
+MAX_INTEGER = 2**63
+MAX_EVERY_S = 366 * 86400.0
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
@@ -53,12 +58,15 @@ def rfc3339(wall_s: float) -> str:
 
 
 def from_rfc3339(text: str) -> float:
-    """Return the seconds since 1970 of a time made by :func:`rfc3339`.
+    """Return the seconds since 1970 of a time with a zone, such as :func:`rfc3339` makes.
 
     Raises :class:`WireError` for anything else.
     """
     try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+        stamp = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        if stamp.tzinfo is None:
+            raise WireError(f"a time without a zone: {text!r}")
+        return stamp.timestamp()
     except (ValueError, AttributeError, OverflowError) as error:
         raise WireError(f"not a time: {text!r}") from error
 
@@ -103,18 +111,19 @@ def check_event(event: Event) -> None:
         raise WireError(f"{event.type}: data {sorted(surplus)} not in the catalogue")
 
 
-def wrap_state(identity: Identity, epoch: int, wall_s: float, document: bytes) -> bytes:
+def wrap_state(identity: Identity, epoch: int, now: Moment, document: bytes) -> bytes:
     """Return the state ``document`` (JSON bytes) as the CloudEvent that is published.
 
+    Each heartbeat has an id of its own: it is news, though the epoch is the same.
     The bytes are put in as they are: the document is encoded once for file, legs and outbox.
     """
     head = dumps(
         {
             "specversion": "1.0",
-            "id": f"{identity.boot_id}-{identity.session}-state-{epoch}",
+            "id": f"{identity.boot_id}-{identity.session}-state-{epoch}-{now.mono_ns}",
             "source": source_of(identity),
             "type": STATE_TYPE,
-            "time": rfc3339(wall_s),
+            "time": rfc3339(now.wall_s),
             "datacontenttype": "application/json",
         }
     )
@@ -179,7 +188,7 @@ def parse_state(payload: bytes) -> StateView:
         raise WireError("no linkhold state of schema 1")
     try:
         return _view(outer)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise WireError(f"state document: {type(error).__name__}: {error}") from error
 
 
@@ -194,7 +203,7 @@ def _view(document: dict[str, Any]) -> StateView:
         session_mono_ns=_integer(document["session_mono_ns"]),
         network=Network(document["network"]),
         power=PowerState(document["power"]),
-        advice=_advice(document["advice"]),
+        advice=parse_advice(document["advice"]),
         cause=tuple(str(line) for line in document.get("cause", ())),
         document=document,
     )
@@ -203,10 +212,13 @@ def _view(document: dict[str, Any]) -> StateView:
 def _integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"expected an integer, got {value!r}")
+    if abs(value) > MAX_INTEGER:
+        raise ValueError("an integer of more than 64 bits")
     return value
 
 
-def _advice(value: dict[str, Any]) -> Advice:
+def parse_advice(value: Mapping[str, Any]) -> Advice:
+    """Return the advice of a state document; raises KeyError, TypeError or ValueError."""
     checkpoint, stop = value.get("checkpoint"), value.get("stop")
     return Advice(
         uploads=Uploads(value["uploads"]),
@@ -219,7 +231,7 @@ def _advice(value: dict[str, Any]) -> Advice:
 
 def _checkpoint(value: dict[str, Any]) -> CheckpointRequest:
     every_s = value.get("every_s")
-    if every_s is not None and not math.isfinite(every_s):
+    if every_s is not None and not 0 <= every_s <= MAX_EVERY_S:
         raise ValueError(f"every_s {every_s}")
     return CheckpointRequest(
         id=str(value["id"]),
@@ -316,6 +328,6 @@ def event_line(type_: str, subject: str, data: Mapping[str, Any]) -> str:
     pairs = [
         f"{key}={value if isinstance(value, str) and ' ' not in value else _encode(value)}"
         for key, value in data.items()
-        if value is not None and value != ""
+        if value not in (None, "", [])
     ]
     return " ".join([type_, subject, *pairs])

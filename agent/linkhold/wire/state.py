@@ -110,7 +110,8 @@ def _changing(state: NodeState, now: Moment, *, clock_synced: bool | None) -> di
 
 
 def _stamp(name: str, moment: Moment) -> dict[str, Any]:
-    return {name: rfc3339(moment.wall_s), f"{name}_mono_ns": moment.mono_ns}
+    shown = rfc3339(moment.wall_s) if moment.mono_ns else None  # 0: it never was
+    return {name: shown, f"{name}_mono_ns": moment.mono_ns}
 
 
 def _notice(notice: Notice) -> dict[str, Any]:
@@ -119,6 +120,7 @@ def _notice(notice: Notice) -> dict[str, Any]:
         "kind": notice.kind,
         "action": notice.action,
         "source": notice.source,
+        **_stamp("seen", notice.seen),
         "deadline": rfc3339(deadline.wall_s) if deadline else None,
         "deadline_mono_ns": deadline.mono_ns if deadline else None,
     }
@@ -144,6 +146,8 @@ def _detail(host: HostNetwork, state: NodeState, agent: Mapping[str, Any]) -> di
             "runtime_s": state.power.runtime_s,
             "source": state.power.source,
             "confirmed": state.power.confirmed,
+            "forced_shutdown": state.power.forced_shutdown,
+            **_stamp("since", state.power_since),
         },
         "agent": {**_fields(state.agent), **agent},
     }

@@ -19,11 +19,14 @@ from linkhold.model import (
     Moment,
     Network,
     NodeState,
+    Notice,
+    Power,
+    PowerState,
     Severity,
     WayOut,
     WireError,
 )
-from linkhold.wire.documents import SCHEMA, from_rfc3339
+from linkhold.wire.documents import SCHEMA, from_rfc3339, parse_advice
 from linkhold.wire.state import PLAIN_FIELDS
 
 if TYPE_CHECKING:
@@ -46,14 +49,39 @@ def parse_node_state(document: Mapping[str, Any]) -> NodeState:
             ways=tuple(_parse_way(way) for way in document["detail"]["paths"]),
             network=Network(document["network"]),
             network_since=_parse_stamp(document, "since"),
+            power=_parse_power(document["power"], document["detail"]["power"]),
+            power_since=_parse_stamp(document["detail"]["power"], "since"),
+            notices=tuple(_parse_notice(notice) for notice in document["notices"]),
+            advice=parse_advice(document["advice"]),
             alerts=tuple(_parse_alert(alert) for alert in document["alerts"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise WireError(f"stored state: {type(error).__name__}: {error}") from error
 
 
 def _parse_stamp(document: Mapping[str, Any], name: str) -> Moment:
-    return Moment(int(document[f"{name}_mono_ns"]), from_rfc3339(document[name]))
+    shown = document[name]
+    return Moment(int(document[f"{name}_mono_ns"]), from_rfc3339(shown) if shown else 0.0)
+
+
+def _parse_power(state: str, detail: Mapping[str, Any]) -> Power:
+    return Power(
+        state=PowerState(state),
+        confirmed=bool(detail["confirmed"]),
+        runtime_s=None if detail["runtime_s"] is None else float(detail["runtime_s"]),
+        forced_shutdown=bool(detail["forced_shutdown"]),
+        source=str(detail["source"]),
+    )
+
+
+def _parse_notice(value: Mapping[str, Any]) -> Notice:
+    return Notice(
+        kind=str(value["kind"]),
+        action=str(value["action"]),
+        source=str(value["source"]),
+        seen=_parse_stamp(value, "seen"),
+        deadline=_parse_stamp(value, "deadline") if value["deadline"] else None,
+    )
 
 
 def _parse_host(detail: Mapping[str, Any]) -> HostNetwork:
