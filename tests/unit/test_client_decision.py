@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,7 @@ from client.states import BOOT_ID, view
 from linkhold.client import decision
 from linkhold.client.decision import NOBODY, Guidance, Seen
 from linkhold.client.settings import Settings
-from linkhold.model import Uploads
+from linkhold.model import StopRequest, Uploads
 
 if TYPE_CHECKING:
     from linkhold.wire import StateView
@@ -48,6 +49,24 @@ BAD: dict[str, Any] = {
 def test_first_state(fields: dict[str, Any], expected: Seen) -> None:
     """Only a fresh state of this boot is believed; an old one for a stop still ahead alone."""
     assert expected is decision.sift(None, view(**{"mono_ns": NOW, **fields}), BOOT_ID, NOW)
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("size", [10**400, -(10**400), 2**63, 0])
+@pytest.mark.parametrize("name", ["mono_ns", "session_mono_ns", "epoch", "deadline"])
+def test_numbers_of_any_size(name: str, size: int, *, known: bool) -> None:
+    """No number in a state is too large to be judged and followed."""
+    plain = view(mono_ns=NOW, **BAD)
+    stop = StopRequest("s", "low", size if name == "deadline" else NOW + S)
+    odd = replace(plain, advice=replace(plain.advice, stop=stop))
+    changes: dict[str, Any] = {} if name == "deadline" else {name: size}
+    odd = replace(odd, **changes)
+
+    decision.sift(plain if known else None, odd, BOOT_ID, NOW)
+    decision.sift(odd, plain, BOOT_ID, NOW)
+    guidance = decision.guide(JOB, odd, NOW)
+    left_s = decision.seconds_left(guidance.stop, NOW)
+    assert left_s is None or 0 <= left_s <= decision.FAR_S
 
 
 def test_unknown_boot_believes_nothing() -> None:

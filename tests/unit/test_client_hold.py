@@ -7,6 +7,7 @@ import json
 import logging
 import pickle
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
         ({"checkpoint_every_steps": True}, TypeError, "True is no whole number of steps"),
         ({"checkpoint_every_s": 0}, ValueError, "checkpoint_every_s: 0 is out of range"),
         ({"checkpoint_every_s": "60"}, TypeError, "'60' is no number of seconds"),
-        ({"checkpoint_to": "s3"}, ValueError, "'s3' is not one of remote, local"),
+        ({"checkpoint_to": "s3"}, ValueError, "'s3' is not one of local, remote"),
         ({"max_hold_s": float("inf")}, ValueError, "max_hold_s: inf is out of range"),
         ({"upload_spread_s": -1}, ValueError, "upload_spread_s: -1 is out of range"),
         ({"wait_s": float("nan")}, ValueError, "wait_s: nan is out of range"),
@@ -191,6 +192,69 @@ def test_exit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = json.loads((tmp_path / ".linkhold-stop").read_text())
     assert tuple(content[k] for k in ("reason", "step", "code")) == ("spot instance ends", 41, 75)
     assert content["at"].endswith("Z")
+
+
+@pytest.mark.parametrize(
+    ("stop_in_s", "expected"),
+    [(None, (60.0, 60.0)), (3, (0.0, 60.0)), (35, (30.0, 60.0)), (3600, (3595.0, 60.0))],
+)
+def test_time_for_uploads_at_exit(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stop_in_s: float | None,
+    expected: tuple[float, float],
+) -> None:
+    """exit() waits for uploads until shortly before the deadline, for a hold at most 60 s."""
+    monkeypatch.chdir(tmp_path)
+    hold = Hold.fake(uploads="hold", stop="spot", stop_in_s=stop_in_s)
+    hold.upload("a", lambda _s: None)
+    asked: list[tuple[float, ...]] = []
+
+    def drain(*limits: float) -> tuple[str, ...]:
+        asked.append(limits)
+        return ()
+
+    assert hold._uploader is not None
+    monkeypatch.setattr(hold._uploader, "drain", drain)
+    with pytest.raises(SystemExit):
+        hold.exit()
+
+    assert asked == [expected]
+
+
+def test_local_only() -> None:
+    """Whether the agent's checkpoint had better stay local is known as long as it is asked."""
+    hold = Hold.fake(checkpoint="on battery")
+    hold.step(1)
+    assert not hold.local_only
+    hold.set(checkpoint="spot", local_only=True)
+    hold.step(2)
+    with hold.saving():
+        assert hold.local_only
+    assert hold.local_only
+    hold.set(agent=False)
+    assert hold.local_only
+    hold.set(checkpoint=None)
+    hold.step(3)
+    assert not hold.local_only
+
+
+@pytest.mark.parametrize("deadline_ns", [10**400, -(10**400), 2**63 - 1, 0])
+def test_nonsense_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deadline_ns: int
+) -> None:
+    """A deadline of any size is lived with: in step(), in words, and at the exit."""
+    monkeypatch.chdir(tmp_path)
+    hold = Hold.fake(stop="spot")
+    stop = model.StopRequest("s", "nonsense", deadline_ns)
+    hold._fake.state = replace(hold._fake.state, advice=model.Advice(stop=stop))
+    hold.advance(1)
+    hold.step(1)
+
+    assert 0 <= (hold.seconds_left or 0.0) < 1e10
+    assert "asked to stop within" in hold.log[-1]
+    with pytest.raises(SystemExit):
+        hold.exit()
 
 
 def test_exit_without_marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
 
-from linkhold.client import Hold
+from linkhold.client import GiveUp, Hold
 
 
 def due(hold: Any, *steps: int, save: bool = True) -> list[int]:
@@ -80,22 +81,41 @@ def test_asked_twice_at_one_step() -> None:
 
 def test_remote_waits_for_uploads() -> None:
     """Saves that need the network are not due while uploads are on hold, and are made up for."""
-    hold = Hold.fake(checkpoint_every_steps=10, uploads="hold", checkpoint="on battery")
+    hold = Hold.fake(
+        checkpoint_every_steps=10, uploads="hold", checkpoint="on battery", checkpoint_to="remote"
+    )
     assert due(hold, *range(15)) == []
     hold.set(uploads="go")
     assert due(hold, *range(15, 25)) == [15, 20]
 
 
-def test_local_does_not_wait() -> None:
-    """Saves to a local disk go on while uploads are on hold."""
-    hold = Hold.fake(checkpoint_every_steps=10, uploads="hold", checkpoint_to="local")
+@pytest.mark.parametrize("training", ["go", "hold"])
+def test_remote_says_what_it_suppresses(training: str) -> None:
+    """A checkpoint that is asked for and cannot be made is told once for each request."""
+    hold = Hold.fake(uploads="hold", checkpoint_to="remote", checkpoint_every_steps=1, max_hold_s=1)
+    due(hold, *range(5))
+    assert hold.log == []
+    for reason in ("on battery", "spot"):
+        hold.set(checkpoint=reason, training=training)
+        for step in range(5):
+            with contextlib.suppress(GiveUp):
+                due(hold, step)
+        told = [line for line in hold.log if "no checkpoint although" in line]
+        assert (len(told), reason in told[0]) == (1, True)
+        hold.log.clear()
 
-    assert due(hold, *range(15)) == [10]
+
+def test_local_does_not_wait() -> None:
+    """Saves to a local disk, which is the default, go on while uploads are on hold."""
+    hold = Hold.fake(checkpoint_every_steps=10, uploads="hold", checkpoint="on battery")
+
+    assert due(hold, *range(15)) == [0, 10]
+    assert hold.log == ["checkpoint at step 0: on battery"]
 
 
 def test_silent_agent_opens_the_gate_without_a_step() -> None:
     """Paused checkpointing ends with the agent's silence even if nobody raises the flag."""
-    hold = Hold.fake(checkpoint_every_steps=10, uploads="hold")
+    hold = Hold.fake(checkpoint_every_steps=10, uploads="hold", checkpoint_to="remote")
     assert due(hold, 1, 11) == []
     hold._fake.newest = None
     assert hold.checkpoint_due(12)

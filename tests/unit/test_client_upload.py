@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from pathlib import Path
@@ -35,9 +36,15 @@ class Rig:
 
     def __init__(self, spread_s: float = 0.0) -> None:
         self.gate = Uploads.GO
+        self.looks = 0
+        self.turn: Callable[[], Uploads] = lambda: self.gate
         self.log: list[str] = []
         self.pushed: list[object] = []
-        self.uploader = Uploader(lambda: self.gate, spread_s, Memo(self.log))
+        self.uploader = Uploader(self.look, spread_s, Memo(self.log))
+
+    def look(self) -> Uploads:
+        self.looks += 1
+        return self.turn()
 
     def add(self, source: object, push: Callable[[object], object] | None = None) -> module.Upload:
         return self.uploader.add(source, push or self.pushed.append, None)
@@ -162,6 +169,55 @@ def test_newest_overtakes_a_failing_one(rig: Rig) -> None:
     assert rig.pushed == ["new"]
 
 
+def test_newest_is_retried(monkeypatch: pytest.MonkeyPatch, rig: Rig) -> None:
+    """The newest upload is retried like any other when only the newest may go, jitter and all."""
+    dice = Dice(0.0)
+    monkeypatch.setattr(module, "_dice", dice)
+    rig.gate = Uploads.NEWEST
+    handle = rig.add("shard", failing(3))
+
+    assert handle.wait(5)
+    assert (handle.attempts, handle.error, len(dice.asked)) == (4, None, 3)
+    assert all(low == 0 for low, _high in dice.asked)
+
+
+def test_newer_one_ends_a_pause(monkeypatch: pytest.MonkeyPatch, rig: Rig) -> None:
+    """A newer upload need not wait for a pause of an older one, whichever comes first."""
+    monkeypatch.setattr(module, "_dice", Dice(60.0))
+    for when in (Uploads.NEWEST, Uploads.GO):
+        rig.gate = when
+        rig.add("old", failing(1000))
+        while not rig.uploader._resting:
+            time.sleep(0.001)
+        new = rig.add("new")
+        rig.gate = Uploads.NEWEST
+        assert new.wait(5)
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 60.0])
+@pytest.mark.parametrize("turned_when", ["before", "after"])
+@pytest.mark.parametrize("gates", [[gate] for gate in Uploads] + [list(Uploads)])
+def test_worker_never_spins(
+    monkeypatch: pytest.MonkeyPatch,
+    rig: Rig,
+    gates: list[Uploads],
+    turned_when: str,
+    pause_s: float,
+) -> None:
+    """Failing uploads cost few looks at the gate and few attempts, whatever the gate says."""
+    monkeypatch.setattr(module, "_dice", Dice(pause_s))
+    turns = itertools.cycle(gates)
+    if turned_when == "before":
+        rig.turn = lambda: next(turns)
+    handles = [rig.add(name, failing(1000)) for name in ("old", "new")]
+    time.sleep(0.05)
+    rig.turn = lambda: next(turns)
+    time.sleep(0.3)
+
+    assert rig.looks < 400
+    assert all(handle.attempts <= module.MAX_TRIES for handle in handles)
+
+
 def test_full_queue(rig: Rig) -> None:
     """The oldest waiting upload yields when the queue is full, and both say so."""
     rig.gate = Uploads.HOLD
@@ -208,6 +264,68 @@ def test_drain_and_close(rig: Rig) -> None:
     assert str(waiting.error) == "the program ended before this upload"
     assert str(rig.add("c").error) == "this Hold is closed"
     assert rig.uploader.drain(1) == ()
+
+
+@pytest.mark.parametrize(
+    ("gate", "limits", "expected_s", "left"),
+    [
+        (Uploads.NEWEST, (9.0,), (0, 1), ("0", "1")),
+        (Uploads.HOLD, (0.4,), (0.4, 1), ("0", "1", "2")),
+        (Uploads.HOLD, (9.0, 0.2), (0.2, 1), ("0", "1", "2")),
+        (Uploads.GO, (9.0, 0.0), (0, 1), ()),
+    ],
+)
+def test_drain_waits_for_what_can_go(
+    rig: Rig,
+    gate: Uploads,
+    limits: tuple[float, ...],
+    expected_s: tuple[float, float],
+    left: tuple[str, ...],
+) -> None:
+    """drain() leaves older ones behind the newest, and a hold when it was patient enough."""
+    rig.gate = Uploads.HOLD
+    for n in range(3):
+        rig.add(n)
+    rig.gate = gate
+    began_s = time.monotonic()
+
+    assert rig.uploader.drain(*limits) == left
+    assert expected_s[0] <= time.monotonic() - began_s < expected_s[1]
+
+
+def test_drain_waits_for_the_push_under_way(rig: Rig) -> None:
+    """An upload that is under way is waited for in every state of the gate."""
+    for gate in Uploads:
+        rig.gate = Uploads.GO
+        handle = rig.add("a", lambda _s: time.sleep(0.3))
+        while not handle.attempts:
+            time.sleep(0.001)
+        rig.gate = gate
+        assert rig.uploader.drain(5, 0.1) == ()
+
+
+def test_drain_leaves_a_pause_in_a_hold(monkeypatch: pytest.MonkeyPatch, rig: Rig) -> None:
+    """An upload between two attempts is not under way: a hold of it is not waited for long."""
+    monkeypatch.setattr(module, "_dice", Dice(60.0))
+    rig.add("a", failing(1000))
+    while not rig.uploader._resting:
+        time.sleep(0.001)
+    rig.gate = Uploads.HOLD
+    began_s = time.monotonic()
+
+    assert rig.uploader.drain(9, 0.1) == ("a",)
+    assert time.monotonic() - began_s < 1
+
+
+def test_drain_sees_the_end_of_a_hold(rig: Rig) -> None:
+    """A hold that ends while drain() waits costs no upload."""
+    rig.gate = Uploads.HOLD
+    for n in range(3):
+        rig.add(n)
+    threading.Timer(0.2, setattr, (rig, "gate", Uploads.GO)).start()
+
+    assert rig.uploader.drain(5) == ()
+    assert rig.pushed == [0, 1, 2]
 
 
 def test_close_ends_a_retry_pause(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

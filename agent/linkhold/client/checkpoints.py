@@ -21,6 +21,7 @@ class Checkpoints:
         self._voice = voice
         self._offer: tuple[int, tuple[str, ...], int] | None = None
         self._let_pass: object = None
+        self._told_of: tuple[str, ...] = ()
         self._asked_step = 0
 
     def due(self, step: int, guidance: Guidance, now_ns: int) -> bool:
@@ -33,6 +34,7 @@ class Checkpoints:
         self.saves = saves.at_step(self.saves, step)
         reason = saves.due(self._settings, self.saves, guidance, step, now_ns)
         if reason is None:
+            self._tell_if_suppressed(guidance, now_ns)
             return False
         self._offer = (step, saves.requests(guidance), now_ns)
         if saves.urgent(self.saves, guidance, now_ns):
@@ -59,6 +61,7 @@ class Checkpoints:
         Once for each time that it is asked: the loop may not use ``checkpoint_due()`` at all.
         """
         kept = self.saves
+        self._tell_if_suppressed(guidance, now_ns)
         occasion = (saves.requests(guidance), kept.at_ns, kept.failures)
         if occasion == self._let_pass or now_ns < kept.not_before_ns:
             return False
@@ -66,6 +69,18 @@ class Checkpoints:
             return False
         self._let_pass = occasion
         return True
+
+    def _tell_if_suppressed(self, guidance: Guidance, now_ns: int) -> None:
+        """Say once for each request that it is not served while uploads are on hold."""
+        reason = saves.urgent(self.saves, guidance, now_ns)
+        asked = saves.requests(guidance)
+        if reason is None or asked == self._told_of or saves.can_save(self._settings, guidance):
+            return
+        self._told_of = asked
+        self._voice.warning(
+            f"no checkpoint although one is asked for ({reason}): uploads are on hold, and with "
+            'checkpoint_to="remote" saving needs the network'
+        )
 
     def _take_for_saved(self, step: int, answered: tuple[str, ...], at_ns: int) -> None:
         """Whoever never uses ``saving()`` has saved by the time the next step asks."""

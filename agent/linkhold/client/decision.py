@@ -31,6 +31,8 @@ STALE_S = 15.0
 """A state older than this comes from an agent that died or hangs (it writes every 5 s)."""
 FUTURE_S = 1.0
 """A state written later than now by more than this is nonsense."""
+FAR_S = 100 * 365 * 86400
+"""No deadline is told as further away than this: what is nonsense must still be a number."""
 SHOWN_CAUSES = 3
 
 
@@ -72,7 +74,7 @@ def sift(known: StateView | None, found: StateView, boot_id: str, now_ns: int) -
     """
     if _plain(found.boot_id) != _plain(boot_id) or not boot_id:
         return Seen.FOREIGN
-    if found.age_s(now_ns) < -FUTURE_S or found.session_mono_ns > found.mono_ns:
+    if found.mono_ns - now_ns > FUTURE_S * 1e9 or found.session_mono_ns > found.mono_ns:
         return Seen.FUTURE
     if not is_fresh(found, now_ns) and not _stop_ahead(found, now_ns):
         return Seen.STALE
@@ -89,7 +91,8 @@ def _compare(known: StateView, found: StateView, now_ns: int) -> Seen:
 
 def is_fresh(view: StateView | None, now_ns: int) -> bool:
     """Tell whether a state is young enough that an agent stands behind it."""
-    return view is not None and view.age_s(now_ns) <= STALE_S
+    # Whole numbers may be too large for a float, but can be compared with one.
+    return view is not None and now_ns - view.mono_ns <= STALE_S * 1e9
 
 
 def same_advice(one: StateView | None, other: StateView) -> bool:
@@ -129,7 +132,8 @@ def seconds_left(stop: StopRequest | None, now_ns: int) -> float | None:
     """Return the seconds until the deadline of ``stop``, never negative; None without one."""
     if stop is None or stop.deadline_mono_ns is None:
         return None
-    return max(0.0, (stop.deadline_mono_ns - now_ns) / 1e9)
+    left_ns = min(stop.deadline_mono_ns - now_ns, FAR_S * 10**9)
+    return max(0, left_ns) / 1e9
 
 
 def why(view: StateView) -> str:

@@ -67,7 +67,7 @@ class FakeHold(Hold):
         hold_on: Iterable[str] = (),
         checkpoint_every_steps: int | None = None,
         checkpoint_every_s: float | None = None,
-        checkpoint_to: str = "remote",
+        checkpoint_to: str = "local",
         max_hold_s: float = 900.0,
         sleep: Callable[[float], object] | None = None,
         **state: Any,
@@ -97,6 +97,7 @@ class FakeHold(Hold):
         checkpoint: str | None = UNCHANGED,
         stop: str | None = UNCHANGED,
         stop_in_s: float | None = None,
+        local_only: bool = False,
         network: str = UNCHANGED,
         power: str = UNCHANGED,
         cause: str = UNCHANGED,
@@ -105,7 +106,7 @@ class FakeHold(Hold):
         """Change what the agent says; what is left out stays. Applied by the next ``step()``.
 
         ``checkpoint`` and ``stop`` are reasons; each call with one makes a new request.
-        ``agent=False`` lets the agent fall silent.
+        ``local_only`` belongs to ``checkpoint``. ``agent=False`` lets the agent fall silent.
         """
         source = self._fake
         source.serial += 1
@@ -116,7 +117,7 @@ class FakeHold(Hold):
             uploads=uploads if uploads is UNCHANGED else Uploads(uploads),
             training=training if training is UNCHANGED else Training(training),
             holds=holds if holds is UNCHANGED else tuple(holds),
-            checkpoint=checkpoint and _made(checkpoint, CheckpointRequest, mark),
+            checkpoint=checkpoint and _made(checkpoint, CheckpointRequest, mark, local_only),
             stop=stop and _made(stop, StopRequest, mark, deadline),
         )
         source.state = _changed(
@@ -221,8 +222,8 @@ class _Inline(Uploader):
             else:
                 upload.finish()
 
-    def drain(self, timeout_s: float) -> tuple[str, ...]:
-        del timeout_s
+    def drain(self, timeout_s: float, held_s: float = 0.0) -> tuple[str, ...]:
+        del timeout_s, held_s
         self.pump()
         return tuple(upload.name for upload in self._waiting)
 

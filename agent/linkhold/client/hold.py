@@ -19,7 +19,7 @@ from linkhold.client.listener import Source, listener_for
 from linkhold.client.pause import RESUMABLE, Clock, Pause
 from linkhold.client.settings import Settings, absolute, causes
 from linkhold.client.upload import Upload, Uploader
-from linkhold.client.voice import Voice, asked_to_stop, without_agent
+from linkhold.client.voice import Voice, asked_to_stop, presence
 from linkhold.wire import rfc3339
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from linkhold.client.fake import FakeHold
     from linkhold.wire import StateView
 
-EXIT_RESERVE_S = 2.0
+EXIT_RESERVE_S = 5.0
 """Left of a stop's deadline for the interpreter to end."""
 DRAIN_S = 60.0
 DRAIN_AFTER_ERROR_S = 5.0
@@ -76,7 +76,7 @@ class Hold:
         hold_on: Iterable[str] = (),
         checkpoint_every_steps: int | None = None,
         checkpoint_every_s: float | None = None,
-        checkpoint_to: str = "remote",
+        checkpoint_to: str = "local",
         max_hold_s: float = 900.0,
         upload_spread_s: float = 5.0,
         wait_s: float = 1.0,
@@ -87,9 +87,10 @@ class Hold:
         Without an agent everything passes, one log line says so, and an agent that appears later
         is heard. ``run_dir`` is the agent's run folder (default: ``$LINKHOLD_RUN_DIR``, the
         node's, the user's). ``hold_on=("network",)`` holds training itself while the network is
-        down. ``checkpoint_to="remote"`` means that saving itself needs the network: no checkpoint
-        is due while uploads are on hold. A hold longer than ``max_hold_s`` raises :class:`GiveUp`
-        out of :meth:`step`. After a hold, uploads start within ``upload_spread_s``, at random.
+        down. ``checkpoint_to="remote"`` is for those who save straight over the network: no
+        checkpoint is due while uploads are on hold, not even one that the agent asks for. A hold
+        longer than ``max_hold_s`` raises :class:`GiveUp` out of :meth:`step`. After a hold,
+        uploads start within ``upload_spread_s``, at random.
 
         Raises :class:`TypeError` or :class:`ValueError` for an argument that is wrong.
         """
@@ -166,6 +167,17 @@ class Hold:
         return self._uploader.add(source, push, name)
 
     @property
+    def local_only(self) -> bool:
+        """Whether the agent asks for a checkpoint that had better stay on the local disk.
+
+        Before its deadline there is no time for an upload. :meth:`upload` queues one all the same.
+        """
+        if self._guidance.checkpoint is None:
+            return False
+        request = self._in_force(self._clock.now_ns()).checkpoint
+        return request is not None and request.local_only
+
+    @property
     def stop_due(self) -> bool:
         """Whether to end now, resumably: call :meth:`exit`."""
         return self._stop() is not None
@@ -220,7 +232,9 @@ class Hold:
 
         First a marker for the launcher is written (``$LINKHOLD_STOP_MARKER``, else
         ``.linkhold-stop`` in the working folder; JSON with reason, at, step, code), then uploads
-        are finished as far as the deadline allows, 60 s without one.
+        are finished as in :meth:`close`, until 5 s before the deadline, for 60 s without one.
+        While they are on hold and none is under way it waits no longer than 60 s in a row,
+        however far away the deadline is.
         """
         reason, left_s = self.stop_reason or "asked by the program", self.seconds_left
         content = {"reason": reason, "at": rfc3339(time.time()), "step": self._step, "code": code}
@@ -228,16 +242,23 @@ class Hold:
         if problem is not None:
             self._voice.warning(f"no stop marker for the launcher: {problem}")
         self._voice.info(f"ending at step {self._step}, exit code {code}: {reason}")
-        self.close(DRAIN_S if left_s is None else max(0.0, left_s - EXIT_RESERVE_S))
+        self._end(DRAIN_S if left_s is None else max(0.0, left_s - EXIT_RESERVE_S), DRAIN_S)
         raise SystemExit(code)
 
     def close(self, drain_s: float = DRAIN_S) -> None:
-        """Finish uploads within ``drain_s`` seconds and stop listening; may be called twice."""
+        """Finish uploads within ``drain_s`` seconds and stop listening; may be called twice.
+
+        A hold may end, so uploads on hold are waited for. While only the newest may go it waits
+        for that one and for the one under way, not for older ones.
+        """
+        self._end(drain_s, drain_s)
+
+    def _end(self, drain_s: float, held_s: float) -> None:
         if self._closed:
             return
         self._closed = True
         if self._uploader is not None:
-            left = self._uploader.drain(drain_s)
+            left = self._uploader.drain(drain_s, held_s)
             self._uploader.close()
             if left:
                 self._voice.warning(f"{len(left)} uploads not done: {', '.join(left)}")
@@ -332,14 +353,10 @@ class Hold:
         else:
             changed = self._greeted = after.present or self._source.looked
         if changed:
-            self._voice.presence(present=after.present, text=self._presence(after), now_ns=now_ns)
+            text = presence(after, self._view, self._source.where())
+            self._voice.presence(present=after.present, text=text, now_ns=now_ns)
         if after.stop is not None and (before.stop is None or before.stop.id != after.stop.id):
             self._voice.warning(asked_to_stop(after.stop, now_ns))
-
-    def _presence(self, guidance: Guidance) -> str:
-        if guidance.present and self._view is not None:
-            return f"linkhold agent of node {self._view.node} found"
-        return without_agent(guidance, None if self._view else self._source.where())
 
 
 def _revive(kind: type[Hold], settings: Settings, logger_name: str) -> Hold:

@@ -180,7 +180,7 @@ class Listener:
     def _look(self, broker: sources.BrokerSource, file: sources.FileSource, run_dir: Path) -> None:
         now_ns = time.monotonic_ns()
         known = self.newest
-        trusted = broker.speaking and known is not None and known.age_s(now_ns) < DOUBT_S
+        trusted = broker.speaking and known is not None and now_ns - known.mono_ns < DOUBT_S * 1e9
         if trusted or now_ns < self._file_due_ns:
             return
         self._file_due_ns = now_ns + FILE_PERIOD_NS

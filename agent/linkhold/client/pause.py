@@ -65,7 +65,9 @@ class Pause:
             held_s = self._current_s(self._began_ns)
             self._earlier_s += held_s
             self._began_ns = self.waiting_for = None
-            self._voice.info(f"held {held_s:.1f} s: {why}")
+            self._voice.warning(
+                f"held {held_s:.1f} s: {why}"
+            )  # whoever read the start reads the end
 
     def _sleep_while(self, look: Callable[[], str | None]) -> None:
         remind_s = REMIND_S

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 HOLD_CAUSES = ("network",)
 """The causes for which a job can ask to be held (``hold_on``)."""
-DESTINATIONS = ("remote", "local")
+DESTINATIONS = ("local", "remote")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Settings:
     hold_on: tuple[str, ...] = ()
     checkpoint_every_steps: int | None = None
     checkpoint_every_s: float | None = None
-    checkpoint_to: str = "remote"
+    checkpoint_to: str = "local"
     max_hold_s: float = 900.0
     upload_spread_s: float = 5.0
     wait_s: float = 1.0

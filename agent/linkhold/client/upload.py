@@ -3,11 +3,15 @@
 The gate is the stop condition of the retries: while uploads are on hold there is no attempt at
 all, which saves more load than any back-off. When it opens again each client starts after a
 random delay, so that a recovering storage does not meet all of them at once.
+
+Each turn of an upload begins with an attempt, and only in the pause after a failed one may it lose
+its turn: whatever the gate says, and however often it changes, the worker cannot spin.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import random
 import threading
@@ -73,7 +77,7 @@ class Upload:
 
 
 class _PutBack(Exception):
-    """The gate closed between two attempts: the upload waits its turn again."""
+    """The upload lost its turn in a pause between two attempts, and waits for the next."""
 
 
 class Uploader:
@@ -85,6 +89,7 @@ class Uploader:
         self._voice = voice
         self._waiting: deque[Upload] = deque()
         self._running: Upload | None = None
+        self._resting = False
         self._closed = self._hurry = self._was_held = False
         self._start_at_s = 0.0
         self._newest_taken = 0
@@ -92,7 +97,6 @@ class Uploader:
 
     def _renew(self) -> None:
         self._changed = threading.Condition()
-        self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
     def add(self, source: Any, push: Callable[[Any], object], name: str | None) -> Upload:
@@ -113,12 +117,26 @@ class Uploader:
             self._voice.warning(f"upload of {surplus.name} given up: {surplus.error}")
         return upload
 
-    def drain(self, timeout_s: float) -> tuple[str, ...]:
-        """Wait at most ``timeout_s`` for all uploads; return the names of those left."""
+    def drain(self, timeout_s: float, held_s: float = math.inf) -> tuple[str, ...]:
+        """Wait at most ``timeout_s`` for all uploads; return the names of those left.
+
+        Does not wait for older ones while only the newest may go, nor longer than ``held_s`` in
+        a row while uploads are on hold and none is under way.
+        """
         with self._changed:
             self._hurry = True  # whoever is about to end does not spread its load
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._left(), timeout_s)
+            moved_s = time.monotonic()
+            end_s = moved_s + timeout_s
+            while self._in_reach():
+                now_s = time.monotonic()
+                if not self._stuck():
+                    moved_s, left_s = now_s, end_s - now_s
+                else:
+                    left_s = min(end_s, moved_s + held_s) - now_s
+                if left_s <= 0:
+                    break
+                self._changed.wait(min(left_s, SLICE_S))
             return tuple(upload.name for upload in self._left())
 
     def close(self) -> None:
@@ -127,7 +145,6 @@ class Uploader:
             self._closed = True
             waiting, self._waiting = self._waiting, deque()
             self._changed.notify_all()
-        self._ending.set()
         for upload in waiting:
             upload.finish(LinkholdError("the program ended before this upload"))
 
@@ -135,11 +152,21 @@ class Uploader:
         """Forget in the child what the parent uploads."""
         for upload in self._left():
             upload.orphan()
-        self._waiting, self._running = deque(), None
+        self._waiting, self._running, self._resting = deque(), None, False
         self._renew()
 
     def _left(self) -> list[Upload]:
         return ([self._running] if self._running else []) + list(self._waiting)
+
+    def _in_reach(self) -> bool:
+        """Tell whether any upload may still end, now or once a hold is over."""
+        if self._gate() is Uploads.NEWEST:
+            return self._running is not None or self._newest() is not None
+        return bool(self._left())
+
+    def _stuck(self) -> bool:
+        """Tell whether nothing can go: all on hold and none in the middle of its push."""
+        return self._gate() is Uploads.HOLD and (self._running is None or self._resting)
 
     def _ensure_worker(self, upload: Upload) -> None:
         if self._thread is not None and self._thread.is_alive():
@@ -188,11 +215,10 @@ class Uploader:
             self._was_held = True
             return None
         if gate is Uploads.NEWEST:
-            newest = max(self._waiting, key=lambda upload: upload.serial)
-            if newest.serial < self._newest_taken:
-                return None
-            self._newest_taken = newest.serial
-            self._waiting.remove(newest)
+            newest = self._newest()
+            if newest is not None:
+                self._newest_taken = newest.serial
+                self._waiting.remove(newest)
             return newest
         if self._was_held:
             self._was_held = False
@@ -203,12 +229,17 @@ class Uploader:
         self._newest_taken = max(self._newest_taken, picked.serial)
         return picked
 
+    def _newest(self) -> Upload | None:
+        """Return the waiting upload that may go when only the newest may."""
+        newest = max(self._waiting, key=lambda upload: upload.serial, default=None)
+        return None if newest is None or newest.serial < self._newest_taken else newest
+
     def _run(self, upload: Upload) -> bool:
         """Try until it is done; return whether it must wait for the gate again."""
         try:
-            for attempt in _tries(upload, self._ending, self._report):
+            for attempt in _tries(upload, self._rest, self._report):
                 with attempt:
-                    self._attempt(upload)
+                    push_once(upload)
         except _PutBack:
             return True
         except BaseException as error:  # noqa: BLE001 - a push may raise whatever it likes
@@ -220,10 +251,26 @@ class Uploader:
                 self._voice.info(f"upload of {upload.name} done at attempt {upload.attempts}")
         return False
 
-    def _attempt(self, upload: Upload) -> None:
-        if self._ending.is_set() or (upload.attempts and self._gate() is not Uploads.GO):
-            raise _PutBack
-        push_once(upload)
+    def _rest(self, upload: Upload, pause_s: float) -> None:
+        """Pause before the next attempt; raises :class:`_PutBack` when it must not follow."""
+        end_s = time.monotonic() + pause_s
+        with self._changed:
+            self._resting = True
+            while not (overtaken := self._overtaken(upload)):
+                left_s = end_s - time.monotonic()
+                if left_s <= 0:
+                    break
+                self._changed.wait(min(left_s, SLICE_S))
+            self._resting = False
+            if overtaken or self._gate() is Uploads.HOLD:
+                raise _PutBack
+
+    def _overtaken(self, upload: Upload) -> bool:
+        """Tell whether a pause need not be sat out: the program ends, or a newer one may go."""
+        if self._closed or self._gate() is not Uploads.NEWEST:
+            return self._closed
+        newest = self._newest()
+        return newest is not None and newest.serial > upload.serial
 
     def _report(self, upload: Upload, error: BaseException, pause_s: float) -> None:
         if upload.attempts & (upload.attempts - 1) == 0:  # 1, 2, 4, 8: a long fault, few lines
@@ -259,7 +306,7 @@ def _gone(source: Any) -> bool:
 
 def _tries(
     upload: Upload,
-    ending: threading.Event,
+    rest: Callable[[Upload, float], None],
     report: Callable[[Upload, BaseException, float], None],
 ) -> Any:
     """Return tenacity's loop: full jitter, bounded in tries and time, no retry when pointless."""
@@ -277,11 +324,9 @@ def _tries(
         stop=lambda state: upload.attempts >= MAX_TRIES or in_vain(state),
         wait=lambda state: _dice.uniform(0, widening(state)),
         retry=t.retry_if_exception(
-            lambda error: (
-                isinstance(error, Exception) and not isinstance(error, (_PutBack, LinkholdError))
-            )
+            lambda error: isinstance(error, Exception) and not isinstance(error, LinkholdError)
         ),
-        sleep=t.sleep_using_event(ending),
+        sleep=lambda pause_s: rest(upload, pause_s),
         before_sleep=before_sleep,
         reraise=True,
     )

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from linkhold.client.decision import Guidance
     from linkhold.model import StopRequest
+    from linkhold.wire import StateView
 
 PRESENCE_PERIOD_S = 60.0
 PRESENCE_BURST = 2
@@ -63,9 +64,11 @@ class Memo(Voice):
         self._lines.append(text)
 
 
-def without_agent(guidance: Guidance, looked_in: Path | None) -> str:
-    """Say that no agent is there: never was one (``looked_in``), or it fell silent (None)."""
-    if looked_in is not None:
+def presence(guidance: Guidance, view: StateView | None, looked_in: Path) -> str:
+    """Say whether an agent is there: ``view`` is its last state, None if there never was one."""
+    if guidance.present and view is not None:
+        return f"linkhold agent of node {view.node} found"
+    if view is None:
         return f"no linkhold agent in {looked_in}: nothing is held until one appears"
     latched = [word for word in ("checkpoint", "stop") if getattr(guidance, word) is not None]
     kept = f"; it asked for a {' and a '.join(latched)}, which stays" if latched else ""
