@@ -91,15 +91,23 @@ class Child:
             self._process.stdout.close()
         self._on_exit(code)
 
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended and been waited for; its pid may be somebody else's then."""
+        return self._process.returncode is not None
+
     def kill(self) -> None:
         """End it at once, with everything it started."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        if not self.ended:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
-    def terminate(self) -> None:
-        """Ask it to end; :meth:`kill` follows if it does not listen."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGTERM)
+
+def missing_tools() -> str:
+    """Return what children lack on this machine, in words; empty where nothing is missing."""
+    if shutil.which("setpriv"):
+        return ""
+    return "without setpriv a child keeps our user and may outlive a killed agent"
 
 
 def _tie_to_parent(user: tuple[int, int] | None) -> list[str]:

@@ -125,6 +125,31 @@ def test_a_flood_of_trainers_does_not_reach_the_agent(
     assert agent_of(agent.state())["leg_a"] == "up"
 
 
+def test_sessions_that_are_left_behind_do_not_end_the_broker(
+    agent: Running, trainers: Callable[..., Trainer]
+) -> None:
+    """An ordinary user leaves 120 MB of sessions without an end: the same broker serves on.
+
+    More than that can end it; see linkhold.legs.broker.
+    """
+    pid = agent.broker()
+    flood = f"""
+for number in range(2000):
+    name = b"%060000d" % number
+    body = bytes.fromhex("00044d5154540500003c0511ffffffff") + len(name).to_bytes(2, "big") + name
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect({str(agent.trainer_socket)!r})
+        sock.sendall(bytes((0x10, len(body) % 128 + 128, len(body) // 128 % 128 + 128)))
+        sock.sendall(bytes((len(body) // 128 // 128,)) + body)
+        assert sock.recv(100)[3] == 0
+"""
+    assert as_user(NOBODY, flood) == ""
+
+    assert agent.broker() == pid
+    assert [e["data"]["status"] for e in agent.events() if e["type"] == "agent.leg_a"] == ["up"]
+    wait_until(trainers(agent).states)
+
+
 def test_a_folder_full_of_links_makes_the_agent_change_no_other_file(
     agents: Callable[..., Running],
 ) -> None:

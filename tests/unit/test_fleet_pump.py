@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from typing import Any
 
 import pytest
@@ -11,21 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linkhold.decide.readings import ParkedReading, ReplayReading
-from linkhold.legs.fleet_pace import Backoff, Pacer, Timing
+from linkhold.legs.backoff import Backoff
+from linkhold.legs.fleet_pace import Pacer, Timing
 from linkhold.legs.fleet_pump import POISON_LOSSES, WINDOW, Flight, Kind, Ledger, Pump
 from linkhold.legs.fleet_replay import MAX_TRIES, MAX_WAITING, Requests, parse_replay
 from linkhold.model import WireError
 from linkhold.mqtt import Connected, Received
 from linkhold.store.outbox import Mark, ReplayRequest, Status, Stored
 from support.outbox import entry
-
-
-class Highest(random.Random):
-    """Jitter that always takes the whole."""
-
-    def uniform(self, a: float, b: float) -> float:
-        """Return the upper bound."""
-        return max(a, b)
 
 
 def stored(seq: int, status: Status = Status.PENDING, **how: Any) -> Stored:
@@ -40,28 +32,30 @@ def send(pump: Pump, mid: int, now_s: float = 0.0) -> Stored:
     return event
 
 
+def waits(lasted: list[float]) -> list[float]:
+    """Return the longest wait after connections that lasted so many seconds, by default."""
+    timing, longest = Timing(), []
+    backoff = Backoff(timing.backoff_least_s, timing.backoff_most_s, timing.stable_s)
+    for lasted_s in lasted:
+        backoff, wait_s = backoff.failed(lasted_s)
+        longest.append(wait_s)
+    return longest
+
+
 def test_waits_double_up_to_a_minute() -> None:
     """The ceiling of the jitter grows with each failure, and not beyond its bound."""
-    backoff = Backoff(Timing(), Highest())
-
-    assert [backoff.after(0) for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert waits([0] * 8) == [1, 2, 4, 8, 16, 32, 60, 60]
 
 
 def test_only_a_stable_connection_resets_the_wait() -> None:
-    """A broker that accepts and drops is not stormed; a link that came up begins anew."""
-    backoff = Backoff(Timing(), Highest())
-    waits = [backoff.after(up_s) for up_s in (0, 29, 29, 30, 0)]
-    backoff.reset()
-
-    assert [*waits, backoff.after(0)] == [1, 2, 4, 1, 2, 1]
+    """A broker that accepts and drops is not stormed."""
+    assert waits([0, 29, 29, 30, 0]) == [1, 2, 4, 1, 2]
 
 
-@given(st.integers(0, 2**32), st.lists(st.floats(0, 100), max_size=50))
-def test_waits_stay_within_their_bounds(seed: int, ups: list[float]) -> None:
-    """Whatever happens, no wait is negative or above the most."""
-    backoff = Backoff(Timing(), random.Random(seed))
-
-    assert all(0 <= backoff.after(up_s) <= Timing().backoff_most_s for up_s in ups)
+@given(st.lists(st.floats(0, 100), max_size=50))
+def test_waits_stay_within_their_bounds(ups: list[float]) -> None:
+    """Whatever happens, no wait is below the least or above the most."""
+    assert all(1 <= wait_s <= Timing().backoff_most_s for wait_s in waits(ups))
 
 
 @given(st.lists(st.floats(0, 0.5), max_size=300))

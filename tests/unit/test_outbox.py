@@ -17,8 +17,11 @@ from linkhold.store.outbox_file import KEEP_DAMAGED, open_outbox, open_store
 from support.outbox import entries, entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from linkhold.decide.readings import OverflowReading
+    from linkhold.store.outbox import Entry
 
 ROOMY = OutboxSettings()
 TIGHT = OutboxSettings(max_events=100)
@@ -33,6 +36,16 @@ def outbox(tmp_path: Path) -> Iterator[Outbox]:
     opened.close()
 
 
+def append(outbox: Outbox, events: Sequence[Entry], baseline: bytes) -> OverflowReading | None:
+    """Record pending events and the state after them."""
+    return outbox.write([Stored(0, entry) for entry in events], baseline)
+
+
+def mark(outbox: Outbox, marks: Sequence[Mark]) -> None:
+    """Record answers of brokers alone."""
+    outbox.write((), None, marks)
+
+
 def seqs(rows: list[Stored]) -> list[int]:
     """Return the sequence numbers of events."""
     return [row.entry.seq for row in rows]
@@ -41,7 +54,7 @@ def seqs(rows: list[Stored]) -> list[int]:
 def test_an_event_comes_back_as_it_was_recorded(outbox: Outbox) -> None:
     """Every field of an event survives the disk."""
     recorded = entry(7, "bond.failover", "bond0", Severity.CRITICAL, previous="eth0")
-    outbox.append([recorded], b"state")
+    append(outbox, [recorded], b"state")
 
     (stored,) = outbox.pending(0, 10)
 
@@ -51,7 +64,7 @@ def test_an_event_comes_back_as_it_was_recorded(outbox: Outbox) -> None:
 
 def test_events_and_baseline_are_one_transaction(outbox: Outbox) -> None:
     """A transaction that fails leaves neither events nor baseline behind."""
-    outbox.append([entry(1)], b"one")
+    append(outbox, [entry(1)], b"one")
     bad = Stored(0, entry(3), Status.PENDING, code="x" * 3)  # type: ignore[arg-type]
     object.__setattr__(bad.entry, "payload", None)
 
@@ -72,30 +85,31 @@ def test_a_new_outbox_knows_nothing(outbox: Outbox) -> None:
 
 def test_recording_an_id_twice_keeps_one_row(outbox: Outbox) -> None:
     """A retry after a commit of unknown outcome doubles nothing."""
-    outbox.append(entries(1, 3), b"")
-    outbox.append(entries(2, 4), b"")
+    append(outbox, entries(1, 3), b"")
+    append(outbox, entries(2, 4), b"")
 
     assert seqs(outbox.pending(0, 10)) == [1, 2, 3, 4]
 
 
 def test_text_that_is_no_unicode_is_recorded(outbox: Outbox) -> None:
     """An interface's name may hold any bytes; it must not block the events behind it."""
-    outbox.append([entry(1, subject="eth\udcff")], b"")
+    append(outbox, [entry(1, subject="eth\udcff")], b"")
 
     assert [row.entry.subject for row in outbox.pending(0, 1)] == ["eth?"]
 
 
 def test_marks_move_events_between_statuses(outbox: Outbox) -> None:
     """Answers of brokers are kept with code and count, and the totals follow."""
-    outbox.append(entries(1, 4), b"")
+    append(outbox, entries(1, 4), b"")
     ids = [row.entry.id for row in outbox.pending(0, 10)]
-    outbox.mark(
+    mark(
+        outbox,
         [
             Mark(ids[0], Status.DELIVERED),
             Mark(ids[1], Status.NO_SUBSCRIBER, 0x10),
             Mark(ids[2], Status.PARKED, 0x87),
             Mark("unknown", Status.DELIVERED),
-        ]
+        ],
     )
 
     assert seqs(outbox.pending(0, 10)) == [4]
@@ -107,15 +121,15 @@ def test_marks_move_events_between_statuses(outbox: Outbox) -> None:
 
 def test_parked_gives_the_oldest_of_each_type(outbox: Outbox) -> None:
     """One probe per type tells whether the broker takes that type again."""
-    outbox.append([entry(1), entry(2), entry(3, "link.up"), entry(4, "link.up")], b"")
-    outbox.mark([Mark(row.entry.id, Status.PARKED, 0x87) for row in outbox.pending(0, 9)])
+    append(outbox, [entry(1), entry(2), entry(3, "link.up"), entry(4, "link.up")], b"")
+    mark(outbox, [Mark(row.entry.id, Status.PARKED, 0x87) for row in outbox.pending(0, 9)])
 
     assert seqs(outbox.parked(10)) == [1, 3]
 
 
 def test_history_ends_with_the_newest(outbox: Outbox) -> None:
     """The newest events of the wanted types since a time, the newest last."""
-    outbox.append([*entries(1, 5), *entries(6, 9, event_type="link.up")], b"")
+    append(outbox, [*entries(1, 5), *entries(6, 9, event_type="link.up")], b"")
 
     assert seqs(outbox.history(0, 2)) == [8, 9]
     assert seqs(outbox.history(0, 2, ["link.down"])) == [4, 5]
@@ -137,7 +151,7 @@ def test_replay_says_what_is_missing(
     outbox: Outbox, request_: ReplayRequest, found: list[int], missing: int
 ) -> None:
     """A range is answered in order; what it lacks is counted, up to the last seq ever used."""
-    outbox.append([entry(1), entry(2), entry(4), entry(5)], b"")
+    append(outbox, [entry(1), entry(2), entry(4), entry(5)], b"")
 
     rows, absent = outbox.replay(request_)
 
@@ -146,10 +160,10 @@ def test_replay_says_what_is_missing(
 
 def test_purge_takes_old_settled_events_only(outbox: Outbox) -> None:
     """What nobody has taken yet stays, however old it is."""
-    outbox.append(entries(1, 4), b"")
+    append(outbox, entries(1, 4), b"")
     ids = [row.entry.id for row in outbox.pending(0, 10)]
-    outbox.mark([Mark(ids[0], Status.DELIVERED), Mark(ids[1], Status.NO_SUBSCRIBER, 0x10)])
-    outbox.mark([Mark(ids[2], Status.PARKED, 0x87)])
+    mark(outbox, [Mark(ids[0], Status.DELIVERED), Mark(ids[1], Status.NO_SUBSCRIBER, 0x10)])
+    mark(outbox, [Mark(ids[2], Status.PARKED, 0x87)])
 
     assert outbox.purge(1_700_000_000 + 6 * 86400) == 0
     assert outbox.purge(1_700_000_000 + 8 * 86400) == 2
@@ -159,10 +173,10 @@ def test_purge_takes_old_settled_events_only(outbox: Outbox) -> None:
 def test_old_information_goes_before_anything_else(tmp_path: Path) -> None:
     """A full outbox drops superseded information and says which ids it lost."""
     outbox, _ = open_outbox(tmp_path, TIGHT)
-    outbox.append(entries(1, 60), b"")
-    outbox.append(entries(61, 100, severity=Severity.INFO, event_type="link.changed"), b"")
+    append(outbox, entries(1, 60), b"")
+    append(outbox, entries(61, 100, severity=Severity.INFO, event_type="link.changed"), b"")
 
-    lost = outbox.append([entry(101)], b"")
+    lost = append(outbox, [entry(101)], b"")
 
     assert lost is not None
     assert (lost.count, lost.first, lost.last) == (6, "boot-s1-61", "boot-s1-66")
@@ -173,10 +187,10 @@ def test_old_information_goes_before_anything_else(tmp_path: Path) -> None:
 def test_delivered_events_go_without_being_called_a_loss(tmp_path: Path) -> None:
     """Dropping what was delivered is no overflow."""
     outbox, _ = open_outbox(tmp_path, TIGHT)
-    outbox.append(entries(1, 100), b"")
-    outbox.mark([Mark(row.entry.id, Status.DELIVERED) for row in outbox.pending(0, 50)])
+    append(outbox, entries(1, 100), b"")
+    mark(outbox, [Mark(row.entry.id, Status.DELIVERED) for row in outbox.pending(0, 50)])
 
-    assert outbox.append(entries(101, 110), b"") is None
+    assert append(outbox, entries(101, 110), b"") is None
     assert [*range(51, 111)] == seqs(outbox.pending(0, 200))
     assert outbox.last_position() == ("s1", 110)
     outbox.close()
@@ -299,7 +313,7 @@ def test_a_damaged_file_is_kept_aside_and_replaced(
 ) -> None:
     """Whatever lies in the file's place, a new outbox works, and the old one is kept and named."""
     outbox, _ = open_outbox(tmp_path, ROOMY)
-    outbox.append(entries(1, 200), b"state")
+    append(outbox, entries(1, 200), b"state")
     outbox.close()
     damage(tmp_path / "outbox.db")
 
@@ -308,7 +322,7 @@ def test_a_damaged_file_is_kept_aside_and_replaced(
     assert opened.outbox is not None
     (kept,) = [path for path in tmp_path.glob("outbox.db.damaged-*") if "-wal" not in path.name]
     assert kept.name in opened.problem
-    opened.outbox.append([entry(1)], b"")
+    append(opened.outbox, [entry(1)], b"")
     assert seqs(opened.outbox.pending(0, 10)) == [1]
     opened.outbox.close()
 
@@ -317,7 +331,7 @@ def test_a_damaged_file_is_kept_aside_and_replaced(
 def test_an_empty_or_torn_log_costs_only_what_was_not_committed(tmp_path: Path, raw: bytes) -> None:
     """SQLite ignores a write-ahead log that makes no sense: the file itself stays in use."""
     outbox, _ = open_outbox(tmp_path, ROOMY)
-    outbox.append(entries(1, 5), b"state")
+    append(outbox, entries(1, 5), b"state")
     outbox.close()
     (tmp_path / "outbox.db-wal").write_bytes(raw)
 
@@ -342,7 +356,7 @@ def test_damaged_files_do_not_fill_the_disk(tmp_path: Path) -> None:
 def test_the_file_is_for_root_alone(tmp_path: Path) -> None:
     """Folder 0700 and file 0600 whatever the umask is, and also for a file that was open to all."""
     outbox, _ = open_outbox(tmp_path / "state", ROOMY)
-    outbox.append([entry(1)], b"")
+    append(outbox, [entry(1)], b"")
     modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "state").iterdir()]
     outbox.close()
 
@@ -373,12 +387,12 @@ def test_a_second_owner_is_refused(tmp_path: Path) -> None:
 
 def test_a_full_file_changes_nothing(outbox: Outbox) -> None:
     """A transaction that does not fit raises, and what was there before stays."""
-    outbox.append(entries(1, 3), b"one")
+    append(outbox, entries(1, 3), b"one")
     outbox._database.execute("PRAGMA max_page_count = 20").fetchall()
 
     with pytest.raises(sqlite3.OperationalError, match="full"):
-        outbox.append([entry(4, text="x" * 200_000)], b"two")
+        append(outbox, [entry(4, text="x" * 200_000)], b"two")
 
     assert (seqs(outbox.pending(0, 9)), outbox.baseline()) == ([1, 2, 3], b"one")
-    outbox.append([entry(5)], b"three")
+    append(outbox, [entry(5)], b"three")
     assert seqs(outbox.pending(0, 9)) == [1, 2, 3, 5]

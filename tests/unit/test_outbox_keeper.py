@@ -232,6 +232,79 @@ def test_a_removed_folder_is_made_again_with_what_was_unsent(made: Callable[...,
     assert opened.baseline == b"two"
 
 
+@pytest.mark.parametrize(
+    ("recorded", "parked"), [(9, 9), (9, 4), (RING_EVENTS + 500, 0), (RING_EVENTS + 500, 300)]
+)
+def test_what_a_removed_file_cost_is_kept_or_told(
+    made: Callable[..., Made], recorded: int, parked: int
+) -> None:
+    """Pending or parked: each event is in the new file, in order, or counted as lost."""
+    one = made()
+    one.keeper.start()
+    one.keeper.record(entries(1, 5, severity=Severity.INFO), b"")
+    one.keeper.record(entries(6, recorded), b"")
+    one.keeper.mark([Mark(entry(seq).id, Status.PARKED, 0x87) for seq in range(1, parked + 1)])
+    assert one.keeper.flush(10)
+    (one.folder / "outbox.db").unlink()
+    one.keeper.record([entry(recorded + 1)], b"")
+    assert one.keeper.flush(10)
+    rows = one.on_disk()
+    lost = sum(reading.count for reading in one.reports.of(OverflowReading))
+
+    assert len(rows) + lost == recorded + 1
+    assert lost == max(0, recorded - RING_EVENTS)
+    assert seqs(rows) == sorted(seqs(rows))
+    assert recorded + 1 in seqs(rows)
+    assert one.keeper.counters()["outbox_lost_events"] == lost
+    if not lost:
+        assert [row.status for row in rows].count(Status.PARKED) == parked
+    else:  # information goes first
+        assert not {1, 2, 3, 4, 5} & set(seqs(rows))
+
+
+def test_events_of_before_and_in_memory_keep_their_order(tmp_path: Path) -> None:
+    """The file is removed while a full disk takes nothing: answered ones are not sent again."""
+    disk = BadDisk()
+    shelf = Shelf(tmp_path, SETTINGS, disk, Losses())
+    shelf.open(0.0)
+    shelf.store([Stored(0, one) for one in entries(1, 3)], b"", (), 0.0)
+    disk.error = FULL
+    shelf.store([Stored(0, one) for one in entries(4, 5)], b"", (), 0.0)
+    (tmp_path / "outbox.db").unlink()
+    answers = [Mark(entry(1).id, Status.DELIVERED), Mark(entry(4).id, Status.DELIVERED)]
+    shelf.store([Stored(0, entry(6))], b"", answers, 0.1)
+    held = seqs(shelf.pending(Cursor(), 10).events)
+    disk.error = None
+    shelf.store((), None, (), 99.0)
+    rows = shelf.history(0, 10, ())
+    shelf.close()
+
+    assert held == [2, 3, 5, 6]
+    assert seqs(rows) == [1, 2, 3, 4, 5, 6]
+    assert [row.entry.seq for row in rows if row.status is Status.DELIVERED] == [1, 4]
+
+
+@pytest.mark.parametrize("fault", ["removed", "damaged"])
+def test_a_reader_goes_on_in_a_new_file(tmp_path: Path, fault: str) -> None:
+    """Rows count from 1 again there: a cursor of the old file must hide none of them."""
+    disk = BadDisk()
+    shelf = Shelf(tmp_path, SETTINGS, disk, Losses())
+    shelf.open(0.0)
+    shelf.store([Stored(0, one) for one in entries(1, 50)], b"", (), 0.0)
+    batch = shelf.pending(Cursor(), 100)
+    answers = [Mark(row.entry.id, Status.DELIVERED) for row in batch.events]
+    shelf.store((), None, answers, 0.0)
+    if fault == "removed":
+        (tmp_path / "outbox.db").unlink()
+    else:
+        disk.error, disk.errors_left = sqlite3.DatabaseError("malformed"), 1
+    shelf.store([Stored(0, entry(51))], b"", (), 0.0)
+    following = shelf.pending(batch.cursor, 100)
+    shelf.close()
+
+    assert seqs(following.events) == [51]
+
+
 def test_damage_found_by_writing_costs_no_new_event(made: Callable[..., Made]) -> None:
     """The transaction that found the damage is made again in the new file, baseline included."""
     one = made()
@@ -272,6 +345,7 @@ def test_the_inbox_drops_information_first_and_tells(made: Callable[..., Made]) 
     newest = opened.outbox.history(0, 9)
     opened.outbox.close()
     assert lost.count == 2 * MAX_INBOX + 9 - kept
+    assert one.keeper.counters()["outbox_lost_events"] == lost.count
     assert {row.entry.severity for row in newest} == {Severity.WARNING}
 
 
@@ -331,6 +405,7 @@ def test_queries_are_bounded_and_answered(made: Callable[..., Made]) -> None:
     time.sleep(0.1)
     asked = [one.keeper.history(0, 1, (), histories.append) for _ in range(MAX_QUERIES + 2)]
     assert [*[True] * MAX_QUERIES, False, False] == asked
+    assert one.keeper.counters()["outbox_refused_questions"] == 2
 
 
 def test_a_callback_that_fails_ends_nothing(made: Callable[..., Made]) -> None:
@@ -349,7 +424,7 @@ def test_a_callback_that_fails_ends_nothing(made: Callable[..., Made]) -> None:
 
     assert one.keeper.flush(5)
     assert seqs(one.on_disk()) == [1, 2]
-    assert one.keeper.errors == 3
+    assert one.keeper.counters()["outbox_errors"] == 3
 
 
 def test_numbers_alone_are_reported_seldom(made: Callable[..., Made]) -> None:
@@ -386,6 +461,7 @@ RECORDER = """
 import sys
 from pathlib import Path
 from linkhold.config.settings import OutboxSettings
+from linkhold.store.outbox import Stored
 from linkhold.store.outbox_file import open_outbox
 sys.path.insert(0, sys.argv[2])
 from support.outbox import entries
@@ -393,7 +469,8 @@ outbox, problem = open_outbox(Path(sys.argv[1]), OutboxSettings())
 assert not problem, problem
 seq = (outbox.last_position() or ("", 0))[1]
 while True:
-    outbox.append(entries(seq + 1, seq + 5), f"state {seq + 5}".encode())
+    events = [Stored(0, one) for one in entries(seq + 1, seq + 5)]
+    outbox.write(events, f"state {seq + 5}".encode())
     seq += 5
     print(seq, flush=True)
 """

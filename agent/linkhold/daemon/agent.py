@@ -19,7 +19,7 @@ from linkhold.config.settings import Role
 from linkhold.control import ControlServer
 from linkhold.daemon import host
 from linkhold.daemon.details import LinkDetails
-from linkhold.daemon.log import log, log_event
+from linkhold.daemon.log import dropped_lines, log, log_event
 from linkhold.daemon.publisher import Publisher
 from linkhold.daemon.questions import Questions
 from linkhold.daemon.start import started_data, stored_state, with_mode
@@ -35,7 +35,7 @@ from linkhold.paths import CONTROL_SOCKET, STATE_FILE, claim_run_dir
 from linkhold.sensors.rtnetlink import RtnetlinkSensor
 from linkhold.store.keeper import Keeper
 from linkhold.threads import in_thread
-from linkhold.wire import node_prefix
+from linkhold.wire import birth_document, dumps, node_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,8 +139,14 @@ class Agent:
         if not self._context.settings.mqtt.local:
             self._decide(LegReading("a", "off", "mqtt.local is false"))
             return
-        self._publisher.local = LocalLeg(self._start.run_dir, self._prefix, self._report_here)
+        self._publisher.local = LocalLeg(
+            self._start.run_dir, self._prefix, self._report_here, birth=self._birth
+        )
         self._publisher.local.start()
+
+    def _birth(self) -> bytes:
+        identity, next_seq = self._context.identity, self._memory.next_seq
+        return dumps(birth_document(identity, __version__, self._previous, next_seq, ""))
 
     def _start_fleet(self) -> None:
         settings = self._context.settings
@@ -168,8 +174,6 @@ class Agent:
         if self._early is not None:  # before the first look there is no memory to decide with
             self._early.append(reading)
             return
-        if isinstance(reading, LegReading) and reading.status == "unavailable":
-            log.warning("leg %s: %s", reading.leg, reading.reason)
         self._decide(reading)
 
     def _take_network(self, reading: Reading) -> None:
@@ -235,7 +239,12 @@ class Agent:
         return self._publisher.document(self._memory.state, host.now())
 
     def _counters(self) -> dict[str, int]:
-        counters = {**self._sensor.counters, **self._control.counters}
+        counters = {
+            **self._sensor.counters,
+            **self._control.counters,
+            **self._keeper.counters(),
+            "log_lines_dropped": dropped_lines(),
+        }
         if self._publisher.local is not None:
             counters |= self._publisher.local.counters
         if self._publisher.fleet is not None:

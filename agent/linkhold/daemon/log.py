@@ -75,11 +75,6 @@ class AgentLog:
         log.setLevel(logging.INFO)
         log.propagate = False
 
-    @property
-    def dropped(self) -> int:
-        """Lines that were dropped because nobody took them."""
-        return self._handler.dropped
-
     def close(self) -> bool:
         """Write what waits, for at most a moment; False when nobody takes it.
 
@@ -93,6 +88,11 @@ class AgentLog:
             self._listener.enqueue_sentinel()
         thread.join(CLOSE_S)
         return not thread.is_alive()
+
+
+def dropped_lines() -> int:
+    """Return how many lines were dropped because nobody took them."""
+    return sum(h.dropped for h in log.handlers if isinstance(h, _DroppingQueue))
 
 
 class _Line:

@@ -2,6 +2,13 @@
 
 User names prove nothing on a listener without passwords, so what a client may do depends on
 the socket it came by: ``agent.sock`` (0600) may write, ``broker.sock`` may only read.
+
+What is not bounded: sessions. mosquitto 2.0 counts a session whose client has gone for no limit
+but that of memory. Whoever may open ``broker.sock`` can therefore fill ``memory_limit`` on purpose,
+with client ids of 64 kB in a second (tried with 2.0.11); the broker then refuses or ends, the agent
+starts another, and until then trainers read the state file. The limit leaves room for a thousand
+frozen trainers with full queues; ``persistent_client_expiration`` (an hour is its least) removes
+what jobs leave behind by mistake. Only the group on the socket keeps out those who mean it.
 """
 
 from __future__ import annotations
@@ -15,6 +22,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from linkhold.children import missing_tools
 from linkhold.model import Unavailable
 
 GROUP = "linkhold"
@@ -33,7 +41,8 @@ connection_messages false
 max_queued_messages 1000
 max_inflight_messages 100
 max_packet_size 2097152
-memory_limit 67108864
+memory_limit 268435456
+persistent_client_expiration 1h
 persistence false
 
 listener 0 {agent_socket}
@@ -45,6 +54,9 @@ allow_anonymous true
 max_connections 1000
 acl_file {folder}/trainer.acl
 """
+# `topic` is for clients without a user name, `pattern` for those with one, whatever it is. Neither
+# covers the other: `pattern` denies everything to a client whose id has a + or #. mosquitto warns
+# at its start that the patterns have no %c or %u; they need none.
 AGENT_ACL = "topic readwrite linkhold/#\npattern readwrite linkhold/#\n"
 TRAINER_ACL = "topic read linkhold/v1/#\npattern read linkhold/v1/#\n"
 
@@ -80,8 +92,30 @@ class BrokerFiles:
         return self.agent_socket.exists() and self.trainer_socket.exists()
 
 
-def find_mosquitto() -> str:
-    """Return the path of mosquitto; raises :class:`Unavailable` where there is none."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the broker needs from this machine.
+
+    ``user`` is the (uid, gid) to run it as, None for our own; ``group`` the gid of those who may
+    listen, None where every user may; ``lacks`` says what is missing, in words.
+    """
+
+    binary: str
+    user: tuple[int, int] | None
+    group: int | None
+    lacks: str = ""
+
+
+def look_up() -> Found:
+    """Find program, user and group; raises :class:`Unavailable` where there is no mosquitto.
+
+    Call it from a thread: a name that is not in the files goes to the directory service, which
+    may take minutes to say so when the network is down.
+    """
+    return Found(_find_mosquitto(), _broker_user(), _listeners(), missing_tools())
+
+
+def _find_mosquitto() -> str:
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
     found = shutil.which("mosquitto", path=path)
     if found is None:
@@ -89,8 +123,7 @@ def find_mosquitto() -> str:
     return found
 
 
-def broker_user() -> tuple[int, int] | None:
-    """Return (uid, gid) to run the broker as, or None to run it as ourselves."""
+def _broker_user() -> tuple[int, int] | None:
     if os.geteuid() != 0:
         return None
     for name in USERS:
@@ -98,6 +131,14 @@ def broker_user() -> tuple[int, int] | None:
             entry = pwd.getpwnam(name)
             if _exists_here(entry.pw_uid):
                 return entry.pw_uid, entry.pw_gid
+    return None
+
+
+def _listeners() -> int | None:
+    if os.geteuid() != 0:
+        return os.getegid()
+    with contextlib.suppress(KeyError):
+        return grp.getgrnam(GROUP).gr_gid
     return None
 
 
@@ -132,23 +173,17 @@ def write_files(files: BrokerFiles, user: tuple[int, int] | None) -> None:
         path.chmod(0o644)
 
 
-def open_to_trainers(files: BrokerFiles) -> str:
-    """Set owner and mode of both sockets; return in words who may listen. Raises OSError."""
-    if os.geteuid() != 0:
-        _permit(files.agent_socket, 0o600)
-        _permit(files.trainer_socket, 0o660)
-        return "this user"
-    _permit(files.agent_socket, 0o600, uid=0, gid=0)  # the broker's user has no business there
-    try:
-        gid = grp.getgrnam(GROUP).gr_gid
-    except KeyError:
+def open_to_trainers(files: BrokerFiles, group: int | None) -> None:
+    """Set owner and mode of both sockets; see :class:`Found` for ``group``. Raises OSError."""
+    ours = os.geteuid(), os.getegid()  # the broker's user has no business at the agent's socket
+    _permit(files.agent_socket, 0o600, *ours)
+    if group is None:
         _permit(files.trainer_socket, 0o666)
-        return f"every user (there is no group {GROUP})"
-    _permit(files.trainer_socket, 0o660, gid=gid)
-    return f"group {GROUP}"
+    else:
+        _permit(files.trainer_socket, 0o660, gid=group)
 
 
-def _permit(socket: Path, mode: int, *, uid: int = -1, gid: int = -1) -> None:
+def _permit(socket: Path, mode: int, uid: int = -1, gid: int = -1) -> None:
     """Set mode and owner of a socket and of nothing else.
 
     The folder belongs to the broker's user, which others may share: by a symbolic link it could

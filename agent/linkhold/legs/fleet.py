@@ -13,14 +13,14 @@ import select
 import socket
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from linkhold.decide.readings import LegReading
-from linkhold.legs.fleet_pace import Backoff, Timing
+from linkhold.legs.backoff import Backoff
+from linkhold.legs.fleet_pace import Timing
 from linkhold.legs.fleet_pump import Ledger
-from linkhold.legs.fleet_session import Feed, Session, Slot, Station
+from linkhold.legs.fleet_session import NO_ANSWER, Feed, Session, Slot, Station
 from linkhold.model import BrokerError
 from linkhold.mqtt import Connected, Connection, Lost, Will
 from linkhold.mqtt.tls import Tls
@@ -45,8 +45,9 @@ MAX_PASSWORD_BYTES = 4096
 class FleetLeg:
     """Publishes presence, state and events to the first broker that takes them.
 
-    ``report`` is called in the leg's thread. ``previous`` is (session, last seq) of the agent
-    before this one. All methods may be called from any thread and only :meth:`stop` waits.
+    ``report`` is called in the leg's thread, must not block, and is never called any more once
+    :meth:`stop` has returned. ``previous`` is (session, last seq) of the agent before this one.
+    All methods may be called from any thread and only :meth:`stop` waits.
     """
 
     def __init__(
@@ -63,14 +64,20 @@ class FleetLeg:
     ) -> None:
         timing = timing or Timing()
         least_s = max(timing.backoff_least_s, settings.connect_jitter_s)
-        self._timing = replace(timing, backoff_least_s=min(least_s, timing.backoff_most_s))
+        self._spread_s = min(least_s, timing.backoff_most_s)
+        self._timing = timing
         self._settings = settings
         self._rng = rng or random.Random()  # noqa: S311 -- jitter, no secret
-        self._backoff = Backoff(self._timing, self._rng)
+        self._calm = Backoff(self._spread_s, timing.backoff_most_s, timing.stable_s)
+        self._backoff = self._calm
         self._ledger = Ledger()
         self._slot = Slot()
         self._said = LegReading("b", "")
         self._shaky = False
+        self._up_since_s: float | None = None
+        self._report_to = report
+        self._reporting = threading.Lock()
+        self._muted = False
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
@@ -79,7 +86,7 @@ class FleetLeg:
             version,
             previous,
             feed,
-            report,
+            self._report,
             self._timing,
             self._ledger,
             self._wake,
@@ -111,7 +118,8 @@ class FleetLeg:
     def stop(self, reason: str, timeout_s: float) -> bool:
         """Announce a planned stop, send what is possible and end, within ``timeout_s``.
 
-        Returns False when the thread could not end in time; it then dies with the process.
+        Returns False when the thread could not end in time, for instance while it connects: it
+        then ends later and unheard, as another leg may be at work by then.
         """
         self._slot.stop_at_s = time.monotonic() + timeout_s * 0.9
         self._slot.stop_reason = reason or "stopped"
@@ -120,6 +128,8 @@ class FleetLeg:
             self._thread.join(timeout_s)
         elif self._thread.ident is None:
             self._close()
+        with self._reporting:
+            self._muted = True
         return not self._thread.is_alive()
 
     def counters(self) -> Mapping[str, int]:
@@ -136,12 +146,17 @@ class FleetLeg:
         with contextlib.suppress(OSError):  # full: it is awake; closed: it has ended
             self._wake_write.send(b"\0")
 
+    def _report(self, reading: Reading) -> None:
+        with self._reporting:
+            if not self._muted:
+                self._report_to(reading)
+
     def _say(self, status: str, reason: str) -> None:
         reading = LegReading("b", status, reason[:MAX_REASON])
         if reading != self._said:
             self._said = reading
             with contextlib.suppress(Exception):  # the receiver's fault must not end the leg
-                self._station.report(reading)
+                self._report(reading)
 
     # The thread.
 
@@ -151,8 +166,8 @@ class FleetLeg:
         while not self._slot.stop_reason:
             self._slot.hurry = False
             up_for_s = self._round()
-            if not self._slot.stop_reason:
-                self._pause(self._backoff.after(up_for_s))
+            self._backoff, most_s = self._backoff.failed(up_for_s)
+            self._pause(self._rng.uniform(0, most_s))
         self._say("off", self._slot.stop_reason)
         self._close()
 
@@ -168,7 +183,7 @@ class FleetLeg:
             self._drain()
             if self._slot.hurry and not hurried:
                 hurried = True
-                self._backoff.reset()
+                self._backoff = self._calm  # the past says nothing about the new link
                 soon_s = time.monotonic() + self._rng.uniform(0, self._timing.hurry_s)
                 until_s = min(until_s, soon_s)
 
@@ -178,27 +193,39 @@ class FleetLeg:
                 pass
 
     def _round(self) -> float:
-        """Try each broker in order; return how long a connection was up, 0 without one."""
-        reasons = []
-        for broker in self._settings.fleet:
-            place = f"{broker.host}:{broker.tcp_port}"
-            began_s = time.monotonic()
-            connected, reason = self._guarded(broker, place)
-            if self._slot.stop_reason:
-                return 0.0
-            if connected:
-                self._ledger.counters["losses"] += 1
-                up_for_s = time.monotonic() - began_s
-                self._shaky = up_for_s < self._timing.stable_s
-                self._say("down", f"{place}: {reason}")
-                return up_for_s
-            reasons.append(f"{place}: {reason}")
-        self._say("down", "; ".join(reasons))
-        return 0.0
+        """Try the brokers in order, up to one that served well; return how long one was up.
 
-    def _guarded(self, broker: BrokerSettings, place: str) -> tuple[bool, str]:
-        """Return whether there was a connection, and why it ended or could not be made."""
-        connects = self._ledger.counters["connects"]
+        A broker that takes connections and does not keep or answer them is passed over like
+        one that takes none: else it would keep all others from being tried.
+        """
+        longest_s = up_for_s = 0.0
+        reasons: list[str] = []
+        for broker in self._settings.fleet:
+            if up_for_s:  # other nodes lost that broker too, and all go on to the next
+                self._pause(self._rng.uniform(0, self._spread_s))
+            if self._slot.stop_reason:
+                break
+            place = f"{broker.host}:{broker.tcp_port}"
+            up_for_s, reason = self._guarded(broker, place)
+            longest_s = max(longest_s, up_for_s)
+            served = up_for_s >= self._timing.stable_s
+            if served:
+                reasons.clear()  # why others did not serve is long ago
+            reasons.append(f"{place}: {reason}")
+            if served and reason != NO_ANSWER:
+                break
+            if self._said.status == "up":
+                self._say_down(reasons)
+        self._say_down(reasons)
+        return longest_s
+
+    def _say_down(self, reasons: list[str]) -> None:
+        if not self._slot.stop_reason:
+            self._say("down", "; ".join(reasons))
+
+    def _guarded(self, broker: BrokerSettings, place: str) -> tuple[float, str]:
+        """Return how long a connection was up, 0 without one, and why there is none any more."""
+        self._up_since_s = None
         try:
             reason = self._attempt(broker, place)
         except BrokerError as error:
@@ -206,13 +233,23 @@ class FleetLeg:
         except Exception as error:  # noqa: BLE001 -- the leg must outlive every surprise
             self._ledger.counters["errors"] += 1
             reason = f"{type(error).__name__}: {error}"
-        return self._ledger.counters["connects"] > connects, reason
+        return self._up_for_s(), reason
+
+    def _up_for_s(self) -> float:
+        if self._up_since_s is None:
+            return 0.0
+        up_for_s = time.monotonic() - self._up_since_s
+        self._shaky = up_for_s < self._timing.stable_s
+        if not self._slot.stop_reason:
+            self._ledger.counters["losses"] += 1
+        return up_for_s
 
     def _attempt(self, broker: BrokerSettings, place: str) -> str:
         connection = self._connection(broker)
         try:
             connection.open_tcp(broker.host, broker.tcp_port)
             accepted = self._accepted(connection)
+            self._up_since_s = time.monotonic()
             self._ledger.counters["connects"] += 1
             return self._serve(connection, accepted, place)
         finally:
@@ -241,7 +278,7 @@ class FleetLeg:
                 if isinstance(notice, Lost):
                     raise BrokerError(notice.reason)
             self._drain()
-        raise BrokerError("no answer")
+        raise BrokerError(NO_ANSWER)
 
     def _serve(self, connection: Connection, accepted: Connected, place: str) -> str:
         now_s = time.monotonic()
@@ -264,10 +301,9 @@ class FleetLeg:
             session.end()
 
     def _say_up(self, session: Session, place: str, now_s: float) -> None:
-        if self._shaky and now_s - session.began_s < self._timing.settle_s:
-            return
-        reading = session.reading(place)
-        self._say(reading.status, reading.reason)
+        if session.proven(self._timing.settle_s if self._shaky else 0.0, now_s):
+            reading = session.reading(place)
+            self._say(reading.status, reading.reason)
 
     def _end(self, connection: Connection, reason: str) -> str:
         if self._slot.stop_reason:

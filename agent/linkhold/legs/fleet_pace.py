@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import random
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,31 +22,6 @@ class Timing:
     settle_s: float = 5.0
     hurry_s: float = 0.5
     rate: float = 200.0
-
-
-class Backoff:
-    """Full jitter: a random wait up to a ceiling that doubles with each failure.
-
-    Only a connection that held for ``stable_s`` brings the ceiling back: a broker that accepts
-    and drops at once must not be stormed.
-    """
-
-    def __init__(self, timing: Timing, rng: random.Random) -> None:
-        self._timing = timing
-        self._rng = rng
-        self._ceiling_s = timing.backoff_least_s
-
-    def after(self, up_for_s: float) -> float:
-        """Return how long to wait after a connection that was up for ``up_for_s`` (0: never)."""
-        if up_for_s >= self._timing.stable_s:
-            self.reset()
-        wait_s = self._rng.uniform(0, self._ceiling_s)
-        self._ceiling_s = min(self._timing.backoff_most_s, self._ceiling_s * 2)
-        return wait_s
-
-    def reset(self) -> None:
-        """Begin again with the lowest ceiling: a link came up, so the past says nothing."""
-        self._ceiling_s = self._timing.backoff_least_s
 
 
 class Pacer:

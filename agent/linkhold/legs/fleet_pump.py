@@ -121,6 +121,11 @@ class Pump:
         """Whether more events should be fetched."""
         return len(self._buffer) < self.window
 
+    @property
+    def answered(self) -> bool:
+        """Whether the broker has answered anything yet."""
+        return bool(self._answered)
+
     def flies(self, kind: Kind) -> bool:
         """Tell whether a publication of this kind is in flight."""
         return any(flight.kind is kind for flight in self._flights.values())

@@ -38,6 +38,7 @@ T = TypeVar("T")
 FETCH = 64
 MAX_PROBES = 32
 BUSY_TICK_S = 1.0
+NO_ANSWER = "no answer"
 _SCHEMA = ("schema", str(SCHEMA))
 
 
@@ -317,7 +318,7 @@ class Session:
         if self._leaving and (drained or now_s >= self._slot.stop_at_s):
             self.over = "stopped"
         elif self._pump.overdue(now_s - self._station.timing.ack_s):
-            self.over = "no answer"
+            self.over = NO_ANSWER
 
     def wait_s(self, now_s: float) -> float:
         """Return how long to wait for the broker before the next :meth:`step`, in seconds."""
@@ -333,6 +334,10 @@ class Session:
         if answer is not None:
             self._follow(answer)
         self._flush()
+
+    def proven(self, after_s: float, now_s: float) -> bool:
+        """Tell whether the broker answers, and the connection held for ``after_s``."""
+        return self._pump.answered and now_s - self.began_s >= after_s
 
     def reading(self, place: str) -> LegReading:
         """Return the health of the leg while this connection lasts."""

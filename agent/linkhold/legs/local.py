@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import secrets
 import time
@@ -19,15 +20,15 @@ from linkhold.decide.readings import LegReading
 from linkhold.legs.backoff import Backoff
 from linkhold.legs.broker import (
     BrokerFiles,
-    broker_user,
-    find_mosquitto,
+    Found,
+    look_up,
     open_to_trainers,
     write_files,
 )
 from linkhold.model import BrokerError, Unavailable
 from linkhold.mqtt import Acknowledged, Connected, Connection, Lost, Will
 from linkhold.threads import in_thread
-from linkhold.wire import CONTENT_TYPE, event_topic, state_topic, status_topic
+from linkhold.wire import CONTENT_TYPE, birth_topic, event_topic, state_topic, status_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,6 +39,14 @@ if TYPE_CHECKING:
 SOCKET_WAIT_S = 5.0
 SOCKET_POLL_S = 0.02
 LEFTOVER_WAIT_S = 2.0
+NAMES_WAIT_S = 5.0
+FRESH_NAMES_WAIT_S = 0.5
+"""How long a broker waits for names when those of the last start are known."""
+FILES_WAIT_S = 5.0
+LAST_WORDS_S = 0.05
+"""A process that dies closes its sockets before anybody can wait for it."""
+FAREWELL_S = 0.02
+"""For trainers to read the farewell before the broker goes."""
 MISSING_WAIT_S = 30.0
 """mosquitto may be installed, or an upgrade of it end, while the agent runs."""
 HUNG_AFTER_S = 2.5
@@ -50,18 +59,27 @@ STAMP = re.compile(r"^\d+: ")
 class LocalLeg:
     """Runs the broker and keeps the retained state in it true.
 
-    ``report`` receives a :class:`LegReading` at each change of health. All methods belong to
-    the event loop's thread.
+    ``report`` receives a :class:`LegReading` at each change of health; ``birth`` makes the
+    retained birth document of the session. All methods belong to the event loop's thread.
     """
 
-    def __init__(self, run_dir: Path, prefix: str, report: Callable[[Reading], None]) -> None:
+    def __init__(
+        self,
+        run_dir: Path,
+        prefix: str,
+        report: Callable[[Reading], None],
+        birth: Callable[[], bytes] | None = None,
+    ) -> None:
         self._files = BrokerFiles(run_dir)
         self._prefix = prefix
         self._report = report
+        self._birth = birth
         self._status: LegReading | None = None
         self._child: Child | None = None
         self._connection: Connection | None = None
-        self._registered = -1
+        self._watched = -1
+        self._found: Found | None = None
+        self._names: asyncio.Task[Found] | None = None
         self._up = False
         self._state: bytes | None = None
         self._dirty = False
@@ -70,7 +88,11 @@ class LocalLeg:
         self._ended = asyncio.Event()
         self._trouble = ""
         self.counters = {"leg_a_restarts": 0, "leg_a_dropped_events": 0}
-        self.listeners = ""
+
+    @property
+    def open_to_all(self) -> bool:
+        """Whether every user of the node may listen: there is no group that bounds it."""
+        return self._found is not None and self._found.group is None
 
     def start(self) -> None:
         """Begin to run the broker; returns at once."""
@@ -81,7 +103,6 @@ class LocalLeg:
         while True:
             began = time.monotonic()
             status, reason = await self._attempt()
-            self._end_broker()
             self._say(status, reason)
             backoff, wait_s = backoff.failed(time.monotonic() - began)
             if status == "unavailable":
@@ -105,22 +126,46 @@ class LocalLeg:
         reading = LegReading("a", status, reason)
         if reading != self._status:
             self._status = reading
-            self._report(reading)
+            # Not called from here: what goes wrong in it must not end the leg.
+            asyncio.get_running_loop().call_soon(self._report, reading)
 
     async def _live(self) -> str:
+        try:
+            return await self._serve()
+        finally:
+            self._end_broker()
+
+    async def _serve(self) -> str:
         """Start broker and connection, serve until one of them ends, return why."""
-        binary, user = find_mosquitto(), broker_user()
+        found = await self._look_up()
         await self._clear_leftovers()
-        write_files(self._files, user)
+        await _in_time(lambda: write_files(self._files, found.user), "writing its files")
         self._ended = ended = asyncio.Event()  # a former broker may end later than we begin
-        configuration = str(self._files.configuration)
-        self._child = Child([binary, "-c", configuration], lambda _code: ended.set(), user=user)
-        await self._wait_for_sockets()
-        self.listeners = open_to_trainers(self._files)
-        await self._connect()
         self._trouble = ""
+        argv = [found.binary, "-c", str(self._files.configuration)]
+        self._child = Child(argv, lambda _code: ended.set(), user=found.user)
+        await self._wait_for_sockets()
+        await _in_time(lambda: open_to_trainers(self._files, found.group), "opening its sockets")
+        await self._connect()
         await self._ended.wait()
-        return self._trouble or self._last_words()
+        await asyncio.sleep(LAST_WORDS_S)
+        return self._last_words() if self._child.ended else self._trouble
+
+    async def _look_up(self) -> Found:
+        """Return program, user and group: as they are now, or were when names last had an answer.
+
+        A look-up that hangs is waited for again at the next attempt; there is never a second one.
+        """
+        if self._names is None:
+            self._names = asyncio.create_task(in_thread(look_up))
+        wait_s = NAMES_WAIT_S if self._found is None else FRESH_NAMES_WAIT_S
+        await asyncio.wait({self._names}, timeout=wait_s)
+        if self._names.done():
+            names, self._names = self._names, None
+            self._found = names.result()
+        elif self._found is None:
+            raise BrokerError("the look-up of its user and group does not answer")
+        return self._found
 
     async def _clear_leftovers(self) -> None:
         find = in_thread(lambda: kill_leftovers("mosquitto", self._files.configuration))
@@ -151,16 +196,20 @@ class LocalLeg:
         )
         await in_thread(lambda: connection.open_unix(self._files.agent_socket))
         self._connection = connection
-        self._registered = connection.fileno()
-        asyncio.get_running_loop().add_reader(self._registered, self._readable)
+        # A copy that only we close: paho closes its own descriptor when a publication fails, and
+        # the number may be somebody else's before the loop forgets it.
+        self._watched = os.dup(connection.fileno())
+        asyncio.get_running_loop().add_reader(self._watched, self._readable)
         self._unanswered = {0: time.monotonic()}  # 0 stands for the CONNACK
 
     def _readable(self) -> None:
-        connection = self._connection
-        if connection is None:
-            return
-        connection.read()
-        for notice in connection.take():
+        if self._connection is not None:
+            self._connection.read()
+            self._take_notices()
+            self._flush()
+
+    def _take_notices(self) -> None:
+        for notice in self._connection.take() if self._connection else ():
             if isinstance(notice, Acknowledged):
                 self._unanswered.pop(notice.mid, None)
             elif isinstance(notice, Connected):
@@ -168,14 +217,17 @@ class LocalLeg:
                 self._welcome()
             elif isinstance(notice, Lost):
                 self._drop_connection()
-                self._ended.set()
-        self._flush()
+                self._give_up_on_broker(f"the connection to the broker was lost: {notice.reason}")
 
     def _welcome(self) -> None:
         self._up = True
-        self._say("up")
-        self._send(status_topic(self._prefix), b"online", retain=True)
         self._dirty = self._state is not None
+        if self._child is not None:
+            self._child.last_lines.clear()  # warnings of the start are not why it ends
+        self._say("up", self._found.lacks if self._found else "")
+        self._send(status_topic(self._prefix), b"online", retain=True)
+        if self._birth is not None:
+            self._send(birth_topic(self._prefix), self._birth(), retain=True)
 
     def beat(self) -> None:
         """Keep the connection alive and look whether the broker still does its work.
@@ -229,32 +281,41 @@ class LocalLeg:
                 topic, payload, qos=1, retain=retain, content_type=CONTENT_TYPE
             )
         except BrokerError:
+            self._take_notices()  # a lost connection does not always wake the loop
             return False
         self._unanswered[mid] = time.monotonic()
         return True
 
     def _drop_connection(self) -> None:
-        if self._registered >= 0:
-            asyncio.get_running_loop().remove_reader(self._registered)
-        if self._connection is not None:
-            self._connection.abandon()
-        self._registered, self._connection, self._up = -1, None, False
-        self._unanswered = {}
+        watched, self._watched = self._watched, -1
+        connection, self._connection = self._connection, None
+        self._up, self._unanswered = False, {}
+        if watched >= 0:
+            asyncio.get_running_loop().remove_reader(watched)
+            os.close(watched)
+        if connection is not None:
+            connection.abandon()
 
     def _end_broker(self) -> None:
-        self._drop_connection()
         child, self._child = self._child, None
         if child is not None:
             child.kill()
+        self._drop_connection()
 
     async def stop(self) -> None:
         """Say goodbye and end the broker, within half a second."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-        if self._connection is not None:
-            self._send(status_topic(self._prefix), b"offline", retain=True)
-            self._connection.close()
-        await asyncio.sleep(0.02)  # let trainers read the farewell before the broker goes
-        self._end_broker()
+        self._send(status_topic(self._prefix), b"offline", retain=True)
+        await asyncio.sleep(FAREWELL_S)
+        tasks = {task for task in (self._task, self._names) if task is not None}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+
+async def _in_time(call: Callable[[], None], what: str) -> None:
+    """Do what a file system may hold up, off the loop; raises :class:`BrokerError` if it does."""
+    try:
+        await asyncio.wait_for(in_thread(call), FILES_WAIT_S)
+    except asyncio.TimeoutError:
+        raise BrokerError(f"{what} took more than {FILES_WAIT_S:g} s") from None

@@ -1,4 +1,4 @@
-"""One MQTT v5 connection, from CONNECT to its end: the only place that imports paho.
+"""One MQTT v5 connection, from CONNECT to its end.
 
 paho's own threads, reconnects and resends are not used: its reconnect has no jitter, its
 callbacks run under its locks (a publish inside one can deadlock, paho #226), and an exception
@@ -14,13 +14,10 @@ import select
 import socket
 from collections import deque
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import paho.mqtt.client as paho  # noqa: TID251
-from paho.mqtt.enums import CallbackAPIVersion  # noqa: TID251
-from paho.mqtt.packettypes import PacketTypes  # noqa: TID251
-from paho.mqtt.properties import Properties  # noqa: TID251
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode  # noqa: TID251
 
 from linkhold.model import BrokerError
 from linkhold.mqtt.happened import (
@@ -31,15 +28,19 @@ from linkhold.mqtt.happened import (
     Received,
     Subscribed,
 )
+from linkhold.mqtt.properties import connect_properties, publish_properties, will_properties
 from linkhold.mqtt.tls import Tls, reason_of, tls_context
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 CONNECT_TIMEOUT_S = 5.0
-CONNACK_TIMEOUT_S = 10.0
+MAX_PACKET = 1 << 21
+"""Bytes of the largest packet that the broker may send us."""
 MAX_KEEPALIVE_S = 30
 """Above this a dead peer is noticed too late: it takes about twice the keepalive."""
+UNSPECIFIED_ERROR = 0x80
+CONNECTION_LOST = "connection lost"
 MAX_UNWRITTEN = 64
 """Packets that may wait for a full socket before :meth:`Connection.publish` refuses more."""
 
@@ -52,38 +53,6 @@ class Will:
     payload: bytes
     delay_s: int
     retain: bool = True
-
-
-def _properties(packet: int, **values: Any) -> Properties:
-    properties = Properties(packet)  # type: ignore[no-untyped-call]
-    for name, value in values.items():
-        setattr(properties, name, value)
-    return properties
-
-
-class _PackedProperties(Properties):
-    """Properties of a publication, packed once: packing is the dearest part of publishing."""
-
-    def __init__(self, content_type: str | None, user: tuple[tuple[str, str], ...]) -> None:
-        super().__init__(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
-        if content_type:
-            self.ContentType = content_type
-        for pair in user:
-            self.UserProperty = pair
-        # Properties.__setattr__ takes names of MQTT properties only.
-        object.__setattr__(self, "_packed", super().pack())  # type: ignore[no-untyped-call]
-
-    def pack(self) -> bytes:
-        """Return the properties as they stand in the packet."""
-        packed: bytes = self.__dict__["_packed"]
-        return packed
-
-
-@lru_cache(maxsize=64)
-def _publish_properties(
-    content_type: str | None, user: tuple[tuple[str, str], ...]
-) -> _PackedProperties:
-    return _PackedProperties(content_type, user)
 
 
 class _Client(paho.Client):
@@ -110,7 +79,8 @@ class _Client(paho.Client):
 class Connection:
     """A single connection to a broker. All methods belong to one owner thread.
 
-    ``clean`` connections leave no session behind; ``session_expiry_s`` keeps one instead.
+    ``session_expiry_s`` is how long the broker keeps the session after the connection ended;
+    with 0 it starts clean and leaves none behind.
     ``user_timeout_ms`` bounds how long sent data may stay unacknowledged (TCP_USER_TIMEOUT),
     which finds a dead peer in seconds where the keepalive needs twice its interval.
     """
@@ -153,7 +123,7 @@ class Connection:
                 will.payload,
                 qos=1,
                 retain=will.retain,
-                properties=_properties(PacketTypes.WILLMESSAGE, WillDelayInterval=will.delay_s),
+                properties=will_properties(will.delay_s),
             )
         _attach(self._client, self._notices)
 
@@ -169,25 +139,20 @@ class Connection:
         self._open(host, port)
 
     def _open(self, host: str, port: int) -> None:
-        expiry = _properties(
-            PacketTypes.CONNECT,
-            SessionExpiryInterval=self._session_expiry_s,
-            MaximumPacketSize=1 << 21,
-        )
         try:
             result = self._client.connect(
                 host,
                 port,
                 keepalive=self._keepalive_s,
                 clean_start=self._session_expiry_s == 0,
-                properties=expiry,
+                properties=connect_properties(self._session_expiry_s, MAX_PACKET),
             )
         except (OSError, ValueError) as error:
             self._end()
             raise BrokerError(reason_of(error)) from error
         if result != paho.MQTT_ERR_SUCCESS:
             self._end()
-            raise BrokerError(self._why(paho.error_string(result)))
+            raise BrokerError(self._why(_error_text(result)))
         self._bound_silence()
 
     def _why(self, reason: str) -> str:
@@ -231,10 +196,10 @@ class Connection:
         """
         if self._ended or len(self._client._out_packet) >= MAX_UNWRITTEN:  # noqa: SLF001
             raise BrokerError("the broker does not take what is sent")
-        properties = _publish_properties(content_type, user) if content_type or user else None
+        properties = publish_properties(content_type, user)
         info = self._client.publish(topic, payload, qos, retain, properties)
         if info.rc != paho.MQTT_ERR_SUCCESS:
-            raise BrokerError(paho.error_string(info.rc))
+            raise BrokerError(_error_text(info.rc))
         return int(info.mid)
 
     def subscribe(self, *topics: str, qos: int = 1) -> None:
@@ -318,8 +283,8 @@ def _attach(client: paho.Client, notices: deque[Notice]) -> None:
     def connected(_c: Any, _u: Any, _flags: Any, code: Any, properties: Any) -> None:
         notices.append(Lost(f"refused: {code}") if code.is_failure else _connected(properties))
 
-    def disconnected(_c: Any, _u: Any, _flags: Any, code: Any, _p: Any) -> None:
-        notices.append(Lost(str(code)))
+    def disconnected(_c: Any, _u: Any, flags: Any, code: Any, _p: Any) -> None:
+        notices.append(Lost(_why_lost(code, said=flags.is_disconnect_packet_from_server)))
 
     def published(_c: Any, _u: Any, mid: int, code: Any, _p: Any) -> None:
         notices.append(Acknowledged(mid, int(code.value), str(code)))
@@ -335,6 +300,17 @@ def _attach(client: paho.Client, notices: deque[Notice]) -> None:
     client.on_publish = published
     client.on_subscribe = subscribed
     client.on_message = received
+
+
+def _why_lost(code: Any, *, said: bool) -> str:
+    """Return the reason of an end; paho makes up a code when the broker ``said`` nothing."""
+    return CONNECTION_LOST if code.value == UNSPECIFIED_ERROR and not said else str(code)
+
+
+def _error_text(result: MQTTErrorCode) -> str:
+    if result in {paho.MQTT_ERR_CONN_LOST, paho.MQTT_ERR_NO_CONN}:
+        return CONNECTION_LOST
+    return paho.error_string(result)
 
 
 def _connected(properties: Any) -> Connected:

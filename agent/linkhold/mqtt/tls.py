@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ssl
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from linkhold.model import BrokerError
@@ -64,11 +65,17 @@ def tls_context(tls: Tls, failures: deque[str]) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=str(tls.ca) if tls.ca else None)
         context.sslsocket_class = type("_TlsSocket", (_TlsSocket,), {"failures": failures})
         if tls.cert is not None:
-            context.load_cert_chain(str(tls.cert), str(tls.key) if tls.key else None)
+            key = str(tls.key) if tls.key else None
+            context.load_cert_chain(str(tls.cert), key, partial(_no_password, key or str(tls.cert)))
     except (OSError, ssl.SSLError) as error:
         files = ", ".join(str(path) for path in (tls.ca, tls.cert, tls.key) if path)
         raise BrokerError(f"TLS files {files}: {reason_of(error)}") from error
     return context
+
+
+def _no_password(key: str) -> str:
+    """Refuse an encrypted key; without this OpenSSL asks for its password on the terminal."""
+    raise BrokerError(f"TLS key {key} is encrypted; allowed: a key without a password")
 
 
 def reason_of(error: Exception) -> str:

@@ -22,7 +22,7 @@ from linkhold.store.outbox_ring import Losses, shed
 from linkhold.store.outbox_shelf import Batch, Cursor, Shelf
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from linkhold.config.settings import OutboxSettings
@@ -74,7 +74,8 @@ class Keeper:
         timing: KeeperTiming | None = None,
         opener: Callable[[Path, OutboxSettings], OpenedStore] = open_store,
     ) -> None:
-        self.errors = 0
+        self._errors = 0
+        self._refused = 0
         self._report_to = report
         self._status = Status.PENDING if fleet else Status.LOCAL
         self._timing = timing or KeeperTiming()
@@ -138,6 +139,15 @@ class Keeper:
         waiting = len(self._events)
         reason = f"the disk has not answered for {self._timing.stalled_s:g} s"
         return OutboxReading("stalled", reason, reading.pending + waiting, reading.parked)
+
+    def counters(self) -> Mapping[str, int]:
+        """Return how often things happened since the start; for any thread."""
+        return {
+            "outbox_errors": self._errors,
+            "outbox_lost_events": self._losses.total,
+            "outbox_refused_questions": self._refused,
+            "outbox_forgotten_answers": self._shelf.forgotten_marks,
+        }
 
     def history(
         self,
@@ -209,6 +219,7 @@ class Keeper:
     def _ask(self, queue: deque[Callable[[], None]], limit: int, ask: Callable[[], None]) -> bool:
         with self._news:
             if len(queue) >= limit:
+                self._refused += 1
                 return False
             queue.append(ask)
             self._news.notify()
@@ -234,7 +245,7 @@ class Keeper:
         try:
             call()
         except Exception:  # noqa: BLE001 -- a thread that died would lose every later event
-            self.errors += 1
+            self._errors += 1
 
     def _take(self) -> _Work:
         with self._news:

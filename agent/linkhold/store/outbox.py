@@ -11,23 +11,21 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from linkhold.decide.readings import OverflowReading
 from linkhold.model import Severity
+from linkhold.store.outbox_trim import SETTLED, loss, trim
 from linkhold.wire import dumps, event_document, event_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from linkhold.config.settings import OutboxSettings
+    from linkhold.decide.readings import OverflowReading
     from linkhold.model import Event, Identity
 
-KEEP_SHARE = 0.95
-"""A full outbox is cut to this share of its bounds: otherwise each event would drop another,
-and the event that reports the loss would cause the next one."""
 MAX_ANSWER_BYTES = 8_000_000
 """An answer ends after this many bytes of payload, whatever its limit of rows."""
 PURGE_ROWS = 1500
@@ -116,19 +114,6 @@ _INSERT = (
     " attempts) VALUES (?,?,?,?,?,?,?,?,?,?,?)"
     " ON CONFLICT (id) DO UPDATE SET status = excluded.status, code = excluded.code"
 )
-_SETTLED = "status IN ('delivered', 'no_subscriber', 'local')"
-_NEWEST_INFOS = "SELECT max(row) FROM event WHERE severity = 'info' GROUP BY type, subject"
-_SUPERSEDED = f"severity = 'info' AND row NOT IN ({_NEWEST_INFOS})"
-_DROP_ORDER = (
-    f"{_SETTLED} AND {_SUPERSEDED}",
-    f"{_SETTLED} AND severity = 'info'",
-    "status IN ('delivered', 'local')",
-    _SUPERSEDED,
-    "severity = 'info'",
-    "status = 'no_subscriber'",
-    "TRUE",
-)
-"""What a full outbox drops first, the oldest first in each class."""
 
 
 class Outbox:
@@ -138,12 +123,6 @@ class Outbox:
         self.settings = settings
         self._database = database
         self._synchronous = ""
-
-    def append(
-        self, events: Sequence[Entry], baseline: bytes, status: Status = Status.PENDING
-    ) -> OverflowReading | None:
-        """Record events and the state after them; see :meth:`write`."""
-        return self.write([Stored(0, entry, status) for entry in events], baseline)
 
     def write(
         self, events: Sequence[Stored], baseline: bytes | None, marks: Sequence[Mark] = ()
@@ -168,11 +147,7 @@ class Outbox:
                 last = events[-1].entry
                 self._keep("session", last.session)
                 self._keep("seq", last.seq)
-            return self._trim()
-
-    def mark(self, marks: Sequence[Mark]) -> None:
-        """Commit answers of brokers. Unknown ids are ignored."""
-        self.write((), None, marks)
+            return trim(self._database, self._totals(), self.settings)
 
     def unpark(self, event_type: str) -> int:
         """Make parked events of one type pending again; returns how many."""
@@ -202,6 +177,19 @@ class Outbox:
         """Return pending events with a higher row than ``after_row``, in order."""
         where = "status = 'pending' AND row > ? ORDER BY row LIMIT ?"
         return self._select(where, after_row, limit)
+
+    def unsent(self, limit: int) -> tuple[list[Stored], OverflowReading | None]:
+        """Return at most ``limit`` events that nobody has got, in order, and what is beyond.
+
+        Those still to be sent come before those that nobody heard, information comes last.
+        """
+        where = "status NOT IN ('delivered', 'local')"
+        order = "status = 'no_subscriber', severity = 'info', row"
+        rows = self._select(f"{where} ORDER BY {order} LIMIT ?", limit)
+        rows.sort(key=lambda stored: stored.row)
+        taken = {stored.row for stored in rows}
+        query = f"SELECT row, id FROM event WHERE {where} ORDER BY row"  # noqa: S608
+        return rows, loss([pair for pair in self._database.execute(query) if pair[0] not in taken])
 
     def parked(self, limit: int) -> list[Stored]:
         """Return the oldest parked event of each type."""
@@ -242,7 +230,7 @@ class Outbox:
         oldest = now_wall_s - self.settings.keep_days * 86400
         with self._transaction():
             gone = self._database.execute(
-                f"DELETE FROM event WHERE row IN (SELECT row FROM event WHERE {_SETTLED}"  # noqa: S608
+                f"DELETE FROM event WHERE row IN (SELECT row FROM event WHERE {SETTLED}"  # noqa: S608
                 " AND wall_s < ? ORDER BY row LIMIT ?)",
                 (oldest, PURGE_ROWS),
             ).rowcount
@@ -290,44 +278,6 @@ class Outbox:
             if size > MAX_ANSWER_BYTES:
                 break
         return rows
-
-    def _trim(self) -> OverflowReading | None:
-        totals = self._totals()
-        rows, size = sum(total[1] for total in totals), sum(total[2] for total in totals)
-        most_rows, most_size = self.settings.max_events, self.settings.max_bytes
-        surplus = _Surplus(
-            rows - int(most_rows * KEEP_SHARE) if rows > most_rows else 0,
-            size - int(most_size * KEEP_SHARE) if size > most_size else 0,
-        )
-        lost: list[tuple[int, str]] = []
-        for where in _DROP_ORDER:
-            if surplus.left:
-                surplus = self._drop(where, surplus, lost)
-        lost.sort()
-        return OverflowReading(len(lost), lost[0][1], lost[-1][1]) if lost else None
-
-    def _drop(self, where: str, surplus: _Surplus, lost: list[tuple[int, str]]) -> _Surplus:
-        query = f"SELECT row, id, status, length(payload) FROM event WHERE {where} ORDER BY row"  # noqa: S608
-        dropped = []
-        for row, event, status, size in self._database.execute(query):
-            if not surplus.left:
-                break
-            surplus = replace(surplus, rows=surplus.rows - 1, size=surplus.size - size)
-            dropped.append((row,))
-            if status not in {"delivered", "local"}:
-                lost.append((row, event))
-        self._database.executemany("DELETE FROM event WHERE row = ?", dropped)
-        return surplus
-
-
-@dataclass(frozen=True, slots=True)
-class _Surplus:
-    rows: int
-    size: int
-
-    @property
-    def left(self) -> bool:
-        return self.rows > 0 or self.size > 0
 
 
 def _text(value: str) -> str:

@@ -228,4 +228,6 @@ def read_history(state_dir: Path, since_wall_s: float, limit: int) -> list[bytes
             return [bytes(payload) for (payload,) in database.execute(query, (since_wall_s, limit))]
     except sqlite3.Error as error:
         why = "no outbox there" if not path.exists() else reason_of(error)
+        if "locked" in why:
+            why = "in use by a running agent (name its --run-dir)"
         raise StoreError(f"{path}: {why}") from error

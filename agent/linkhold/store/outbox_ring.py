@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from linkhold.decide.readings import OverflowReading
 from linkhold.model import Severity
-from linkhold.store.outbox import KEEP_SHARE, Mark, Status, Stored
+from linkhold.store.outbox import Mark, Status, Stored
+from linkhold.store.outbox_trim import KEEP_SHARE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from linkhold.config.settings import OutboxSettings
+    from linkhold.decide.readings import OverflowReading
 
 T = TypeVar("T")
 
@@ -31,10 +32,14 @@ RETRY_MOST_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a reader of pending events has come, on disk and in memory."""
+    """How far a reader of pending events has come, on disk and in memory.
+
+    ``row`` counts in one opened file only; ``opened`` is its number.
+    """
 
     row: int = 0
     ring: int = 0
+    opened: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,7 @@ class Shelf:
         self.reason = ""
         self.damage: list[str] = []
         self.retry_at_s = 0.0
+        self.forgotten_marks = 0
         self._dir = state_dir
         self._settings = settings
         self._opener = opener
@@ -75,10 +81,12 @@ class Shelf:
         self._newest: bytes | None = None
         self._retry_s = RETRY_LEAST_S
         self._file: tuple[int, int] | None = None
+        self._openings = 0
 
     def open(self, now_s: float) -> OpenedStore:
         """Open the outbox and return what the start found; never raises."""
         opened = self._opener(self._dir, self._settings)
+        self._openings += 1
         self._outbox = opened.outbox
         self._file = _identity(self._dir / FILE_NAME)
         if opened.outbox is None:
@@ -144,9 +152,18 @@ class Shelf:
         return None
 
     def _replace_removed(self, now_s: float) -> None:
-        """Somebody removed the file that we have open: what it has unsent goes to a new one."""
-        unsent = self._rows(lambda outbox: outbox.pending(0, RING_EVENTS))
-        self._losses.add_dropped(self._ring.extend(unsent))
+        """Somebody removed the file that we have open: what it has unsent goes to a new one.
+
+        As much as the ring holds; the rest is a loss like any other.
+        """
+        nothing: tuple[list[Stored], OverflowReading | None] = ([], None)
+        unsent, lost = self._read(lambda outbox: outbox.unsent(RING_EVENTS), nothing)
+        self._losses.add(lost)
+        held, marks = self._ring.events(), list(self._unsaved.values())
+        self._ring.clear()
+        self._losses.add_dropped(self._ring.extend([*unsent, *held]))
+        self._unsaved.clear()
+        self._note(marks)
         self.damage.append("the file was removed; a new one was made")
         self.close()
         self._baseline = self._newest
@@ -181,17 +198,22 @@ class Shelf:
                 self._unsaved[mark.id] = mark
         while len(self._unsaved) > MAX_UNSAVED_MARKS:
             del self._unsaved[next(iter(self._unsaved))]
+            self.forgotten_marks += 1
 
     def pending(self, cursor: Cursor, limit: int) -> Batch:
         """Return at most ``limit`` pending events after ``cursor``, disk before memory."""
-        rows = self._rows(lambda outbox: outbox.pending(cursor.row, limit))
-        if rows:
-            cursor = replace(cursor, row=rows[-1].row)
+        rows = self._rows(lambda outbox: outbox.pending(self._row_of(cursor), limit))
+        row = rows[-1].row if rows else self._row_of(cursor)
+        cursor = Cursor(row, cursor.ring, self._openings)
         held = self._ring.pending(cursor.ring, limit - len(rows)) if len(rows) < limit else []
         if held:
             cursor = replace(cursor, ring=held[-1].row)
         fresh = [stored for stored in rows if stored.entry.id not in self._unsaved]
         return Batch((*fresh, *held), cursor, more=len(rows) + len(held) >= limit)
+
+    def _row_of(self, cursor: Cursor) -> int:
+        """Return where ``cursor`` stands in the file; a new file counts its rows from 1 again."""
+        return cursor.row if cursor.opened == self._openings else 0
 
     def parked(self, limit: int) -> tuple[Stored, ...]:
         """Return the oldest parked event of each type."""
