@@ -137,7 +137,7 @@ def test_without_mosquitto_the_agent_lives_and_says_so(
     ns.flip(ns.index("p0"), up=False)
 
     agent.wait_for(lambda s: s["network"] == "down")
-    assert agent.log().count("leg a: mosquitto is not installed") == 1
+    assert agent.log().count("mosquitto is not installed") == 1
     assert agent.stop()[0] == 0
 
 

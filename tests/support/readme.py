@@ -1,13 +1,16 @@
 """The generated blocks of the README: made from the code, compared by a test.
 
-``.venv/bin/python tests/support/readme.py`` writes them anew.
+``.venv/bin/python tests/support/readme.py`` writes them anew; with ``--figures`` also the figures,
+from what ``make bench`` left in build/bench.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from linkhold.config import readme_table
 from linkhold.wire import CATALOGUE, COMMON, FIELDS
@@ -39,6 +42,57 @@ def config_block() -> str:
     return table.strip() if "config:begin" in table else block("config", table)
 
 
+FIGURES = {
+    "latency": (
+        "bare netlink reader p50",
+        "ip monitor link p50",
+        "state file p50",
+        "state file p99",
+        "leg A subscriber p50",
+        "leg A subscriber p99",
+        "fleet subscriber p50",
+        "fleet subscriber p99",
+    ),
+    "step": ("empty method", "step, connected"),
+    "idle": (
+        "agent CPU per minute",
+        "agent wake-ups per minute",
+        "agent PSS",
+        "agent, fleet connected CPU per minute",
+        "agent, fleet connected PSS",
+        "broker PSS",
+    ),
+    "storm": (
+        "2500 veths: state right after",
+        "2500 veths: agent CPU",
+        "3000 flips: state right after",
+        "4000 flips while stopped: state right after",
+    ),
+    "start": ("exec to first state, median of 10",),
+}
+"""What the README quotes of each bench."""
+
+
+def figures_block() -> str:
+    """Return the quoted rows of build/bench as a table, with the machine they were read on."""
+    rows = ["| what | value | reference | ratio | aim |", "| --- | --- | --- | --- | --- |"]
+    machines = set()
+    for name, wanted in FIGURES.items():
+        bench = json.loads((ROOT / "build/bench" / f"{name}.json").read_text())
+        machines.add(re.sub(r", load.*", "", bench["machine"]))
+        rows += [_figure(row) for row in bench["rows"] if row["what"] in wanted]
+    read_on = f"Read by `make bench` on: {'; '.join(sorted(machines))}."
+    return block("figures", "\n".join([read_on, "", *rows]))
+
+
+def _figure(row: dict[str, Any]) -> str:
+    reference = "" if row["reference"] is None else f"{row['reference']:.4g}"
+    ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}"
+    aim = "" if row["target"] is None else f"{row['target']}{'' if row['ok'] else ' (missed)'}"
+    value = f"{row['value']:.4g} {row['unit']}".strip()
+    return f"| {row['what']} | {value} | {reference} | {ratio} | {aim} |"
+
+
 def current(name: str) -> str:
     """Return the block called ``name`` as it stands in the README."""
     found = re.search(
@@ -51,7 +105,10 @@ def current(name: str) -> str:
 def main() -> int:
     """Write the generated blocks into the README."""
     text = README.read_text()
-    for name, wanted in (("events", events_block()), ("config", config_block())):
+    blocks = {"events": events_block(), "config": config_block()}
+    if "--figures" in sys.argv:
+        blocks["figures"] = figures_block()
+    for name, wanted in blocks.items():
         text = text.replace(current(name), wanted)
     README.write_text(text)
     print(f"written: {README}")

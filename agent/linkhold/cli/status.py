@@ -129,9 +129,9 @@ def _table(title: str, columns: Iterable[str]) -> Table:
     return table
 
 
-def _ways(ways: list[Mapping[str, Any]]) -> Table:
+def _ways(ways: Mapping[str, Mapping[str, Any]]) -> Table:
     table = _table("\nways out", ("name", "via", "link", "carries"))
-    for way in ways:
+    for way in ways.values():
         verdict = _styled("ok") if way["carries"] else Text(way["obstacle"], style="red")
         table.add_row(way["name"], way["via"] or "-", way["link"], verdict)
     return table

@@ -35,7 +35,8 @@ def ways_out(
     the look before stay, with the reason: the kernel takes routes away with their link.
     """
     main = [route for route in host.routes if route.table == MAIN_TABLE]
-    ways = [_by_route(host, route) for route in sorted(main or host.routes)]
+    # Routes that differ in metric only are one way out.
+    ways = list(dict.fromkeys(_by_route(host, route) for route in sorted(main or host.routes)))
     if not ways:
         ways = [_lost(host, way) for way in known if way.name in DEFAULT_NAMES]
     for way in settings.ways_out:

@@ -140,7 +140,7 @@ def _alert(alert: Alert) -> dict[str, Any]:
 def _detail(host: HostNetwork, state: NodeState, agent: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "bonds": {bond.name: _bond(bond) for bond in state.bonds},
-        "paths": [_way(way) for way in state.ways],
+        "paths": {_way_name(way): _way(way) for way in state.ways},
         "routes": [_fields(route) for route in sorted(host.routes)],
         "power": {
             "runtime_s": state.power.runtime_s,
@@ -221,6 +221,11 @@ def _bond(bond: BondView) -> dict[str, Any]:
             for member in bond.members
         },
     }
+
+
+def _way_name(way: WayOut) -> str:
+    via = f" via {way.via}" if way.via else ""
+    return f"{way.name}{via} on {way.link}"
 
 
 def _way(way: WayOut) -> dict[str, Any]:

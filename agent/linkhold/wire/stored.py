@@ -46,7 +46,7 @@ def parse_node_state(document: Mapping[str, Any]) -> NodeState:
             epoch=0,
             host=_parse_host(document["detail"]),
             histories={int(v["index"]): _parse_history(v) for v in links.values()},
-            ways=tuple(_parse_way(way) for way in document["detail"]["paths"]),
+            ways=tuple(_parse_way(way) for way in document["detail"]["paths"].values()),
             network=Network(document["network"]),
             network_since=_parse_stamp(document, "since"),
             power=_parse_power(document["power"], document["detail"]["power"]),
