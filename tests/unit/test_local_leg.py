@@ -18,7 +18,7 @@ import pytest
 from linkhold import children
 from linkhold.children import Child
 from linkhold.legs import broker, local
-from linkhold.legs.local import LocalLeg
+from linkhold.legs.local import MAX_WAITING_EVENTS, LocalLeg
 from support.broker import MOSQUITTO
 from support.places import Place
 from support.trainer import Trainer
@@ -99,9 +99,15 @@ def publish_all(leg: LocalLeg) -> None:
     leg.beat()
 
 
+def publish_events_alone(leg: LocalLeg) -> None:
+    """Publish an event that waits for no state: the broker had taken the last one."""
+    leg._state_mid = 0
+    leg.publish_events([("link.down", b"{}")])
+
+
 FAULTS: dict[str, Callable[[LocalLeg], None]] = {
     "state": lambda leg: leg.publish_state(b"{}"),
-    "events": lambda leg: leg.publish_events([("link.down", b"{}")]),
+    "events": publish_events_alone,
     "beat": LocalLeg.beat,
     "all": publish_all,
 }
@@ -339,3 +345,20 @@ def test_a_child_that_was_waited_for_is_not_signalled(monkeypatch: pytest.Monkey
 def test_nothing_is_missing_where_setpriv_is() -> None:
     """On a complete machine there is nothing to say."""
     assert bool(children.missing_tools()) == (shutil.which("setpriv") is None)
+
+
+def test_events_follow_the_state_and_are_bounded(place: Path) -> None:
+    """Events wait until the broker has taken the state; what does not fit is counted."""
+
+    async def body() -> None:
+        async with started(place) as watched:
+            await watched.until("up")
+            watched.leg.publish_state(b"state")
+            watched.leg.publish_events([("link.down", b"%d" % number) for number in range(300)])
+            assert watched.leg.counters["leg_a_dropped_events"] >= 300 - MAX_WAITING_EVENTS
+            assert len(watched.leg._events) <= MAX_WAITING_EVENTS
+            for _ in range(100):
+                await asyncio.sleep(0.01)
+            assert not watched.leg._events
+
+    asyncio.run(body())

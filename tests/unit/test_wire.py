@@ -169,3 +169,15 @@ def test_links_that_did_not_change_are_encoded_as_before() -> None:
         encoded = [one.encode(world.state, world.now, clock_synced=None) for one in (used, fresh)]
 
         assert encoded[0] == encoded[1]
+
+    world.sleep(5)
+    health = {"counters": {"messages": 1}}
+    fresh = StateEncoder(world.context.identity)
+    for agent in (None, health, {"counters": {"messages": 2}}, None):
+        encoded = [
+            one.encode(world.state, world.now, clock_synced=True, agent=agent)
+            for one in (used, fresh)
+        ]
+
+        assert encoded[0] == encoded[1]
+        assert json.loads(encoded[0])["at"] == wire.rfc3339(world.now.wall_s)

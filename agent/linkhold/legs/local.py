@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import time
+from collections import deque
 from typing import TYPE_CHECKING
 
 from linkhold.children import Child, kill_leftovers
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from linkhold.decide.readings import Reading
 
+MAX_WAITING_EVENTS = 256
 SOCKET_WAIT_S = 5.0
 SOCKET_POLL_S = 0.02
 LEFTOVER_WAIT_S = 2.0
@@ -84,6 +86,8 @@ class LocalLeg:
         self._state: bytes | None = None
         self._dirty = False
         self._unanswered: dict[int, float] = {}
+        self._state_mid = 0
+        self._events: deque[tuple[str, bytes]] = deque(maxlen=MAX_WAITING_EVENTS)
         self._task: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
         self._trouble = ""
@@ -212,6 +216,9 @@ class LocalLeg:
         for notice in self._connection.take() if self._connection else ():
             if isinstance(notice, Acknowledged):
                 self._unanswered.pop(notice.mid, None)
+                if notice.mid == self._state_mid:
+                    self._state_mid = 0
+                    self._send_events()
             elif isinstance(notice, Connected):
                 self._unanswered.pop(0, None)
                 self._welcome()
@@ -258,9 +265,18 @@ class LocalLeg:
     def publish_events(self, events: Sequence[tuple[str, bytes]]) -> None:
         """Publish (type, CloudEvent) pairs; dropped and counted when the broker cannot take them.
 
-        Trainers act on state only, so nothing depends on these.
+        Trainers act on state only: events follow once the broker has taken the state, lest they
+        delay it on its way to the trainers.
         """
-        for kind, payload in events:
+        surplus = len(self._events) + len(events) - MAX_WAITING_EVENTS
+        self.counters["leg_a_dropped_events"] += max(0, surplus)
+        self._events.extend(events)
+        if not self._state_mid:
+            self._send_events()
+
+    def _send_events(self) -> None:
+        while self._events:
+            kind, payload = self._events.popleft()
             if not self._up or not self._send(event_topic(self._prefix, kind), payload):
                 self.counters["leg_a_dropped_events"] += 1
 
@@ -271,25 +287,27 @@ class LocalLeg:
         if connection.wants_write:
             connection.tick()
         if not connection.wants_write:
-            self._dirty = not self._send(state_topic(self._prefix), self._state, retain=True)
+            self._state_mid = self._send(state_topic(self._prefix), self._state, retain=True)
+            self._dirty = not self._state_mid
 
-    def _send(self, topic: str, payload: bytes, *, retain: bool = False) -> bool:
+    def _send(self, topic: str, payload: bytes, *, retain: bool = False) -> int:
+        """Publish and return the mid, which is never 0; 0 when the broker does not take it."""
         if self._connection is None:
-            return False
+            return 0
         try:
             mid = self._connection.publish(
                 topic, payload, qos=1, retain=retain, content_type=CONTENT_TYPE
             )
         except BrokerError:
             self._take_notices()  # a lost connection does not always wake the loop
-            return False
+            return 0
         self._unanswered[mid] = time.monotonic()
-        return True
+        return mid
 
     def _drop_connection(self) -> None:
         watched, self._watched = self._watched, -1
         connection, self._connection = self._connection, None
-        self._up, self._unanswered = False, {}
+        self._up, self._unanswered, self._state_mid = False, {}, 0
         if watched >= 0:
             asyncio.get_running_loop().remove_reader(watched)
             os.close(watched)

@@ -38,6 +38,9 @@ class StateEncoder:
             }
         )
         self._links: dict[int, _EncodedLink] = {}
+        self._state: NodeState | None = None
+        self._agent: Mapping[str, Any] | None = None
+        self._rest = b""
 
     def encode(
         self,
@@ -52,16 +55,22 @@ class StateEncoder:
         ``clock_synced`` is None when the kernel does not say. ``agent`` replaces fields of the
         agent's health that are known only when the state is written (counters).
         """
+        times = {"at": rfc3339(now.wall_s), "mono_ns": now.mono_ns, "clock_synced": clock_synced}
+        if state is not self._state or agent != self._agent:
+            self._state, self._agent = state, agent
+            self._rest = self._encode_rest(state, agent or {})
+        return b"".join((self._head[:-1], b",", dumps(times)[1:-1], b",", self._rest))
+
+    def _encode_rest(self, state: NodeState, agent: Mapping[str, Any]) -> bytes:
+        """Return all that a heartbeat leaves as it was."""
         host = state.host or HostNetwork()
         return b"".join(
             (
-                self._head[:-1],
-                b",",
-                dumps(_changing(state, now, clock_synced=clock_synced))[1:-1],
+                dumps(_changing(state))[1:-1],
                 b',"detail":{"links":{',
                 b",".join(self._encode_links(host, state.histories)),
                 b"},",
-                dumps(_detail(host, state, agent or {}))[1:-1],
+                dumps(_detail(host, state, agent))[1:-1],
                 b"}}",
             )
         )
@@ -93,12 +102,9 @@ class _EncodedLink:
         return link is self.link and history is self.history and addresses is self.addresses
 
 
-def _changing(state: NodeState, now: Moment, *, clock_synced: bool | None) -> dict[str, Any]:
+def _changing(state: NodeState) -> dict[str, Any]:
     return {
         "epoch": state.epoch,
-        "at": rfc3339(now.wall_s),
-        "mono_ns": now.mono_ns,
-        "clock_synced": clock_synced,
         "network": state.network.value,
         "power": state.power.state.value,
         "notices": [_notice(notice) for notice in state.notices],
