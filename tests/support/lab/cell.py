@@ -72,15 +72,25 @@ def _enter_namespaces() -> None:
     kernel.unshare(
         kernel.CLONE_NEWNET | kernel.CLONE_NEWNS | kernel.CLONE_NEWUTS | kernel.CLONE_NEWPID
     )
-    needed = (str(Path(__file__)), sys.prefix, sys.base_prefix)
     for folder in COVERED:
-        if not any(path.startswith(f"{folder}/") for path in needed):
-            kernel.mount("tmpfs", folder)
+        _cover(folder)
     kernel.mount("tmpfs", "/run")
     kernel.mount("sysfs", "/sys")  # /sys/class/net shows the namespace it was mounted from
     Path(os.environ["TMPDIR"]).mkdir()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", IFF_UP))
+
+
+def _cover(folder: str) -> None:
+    """Put a fresh tmpfs over ``folder``; a checkout or a Python that lies below stays there."""
+    needed = (Path(__file__), Path(sys.prefix), Path(sys.base_prefix))
+    below = {p.relative_to(folder).parts[0] for p in needed if p.is_relative_to(folder)}
+    kept = {name: os.open(f"{folder}/{name}", os.O_PATH) for name in below}
+    kernel.mount("tmpfs", folder)
+    for name, fd in kept.items():
+        Path(folder, name).mkdir()
+        kernel.bind(f"/proc/self/fd/{fd}", f"{folder}/{name}")
+        os.close(fd)
 
 
 def _be_init(scenario_process: Callable[[], object]) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 CLONE_NEWNS, CLONE_NEWUTS = 0x00020000, 0x04000000
 CLONE_NEWPID, CLONE_NEWNET = 0x20000000, 0x40000000
+MS_BIND = 4096
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 RTM_DELLINK, NLM_F_REQUEST, NLM_F_ACK = 17, 1, 4
 RECORD_BYTES = 8192
@@ -37,6 +38,12 @@ def unshare(flags: int) -> None:
 def mount(kind: str, target: str) -> None:
     """Mount a fresh file system of ``kind`` over ``target``."""
     _checked(_libc.mount(kind.encode(), target.encode(), kind.encode(), 0, None), f"mount {target}")
+
+
+def bind(source: str, target: str) -> None:
+    """Show ``source`` at ``target`` too."""
+    result = _libc.mount(source.encode(), target.encode(), None, MS_BIND, None)
+    _checked(result, f"bind mount {target}")
 
 
 def prctl(option: int, value: int) -> None:
