@@ -25,7 +25,7 @@ from linkhold.daemon.questions import Questions
 from linkhold.daemon.start import started_data, stored_state, with_mode
 from linkhold.daemon.watcher import NetworkWatcher
 from linkhold.decide.node import Context, Decision, Memory, step
-from linkhold.decide.readings import AgentReading, LegReading, OutboxReading, Tick
+from linkhold.decide.readings import AgentReading, LegReading, Tick, health_text
 from linkhold.decide.restore import restore
 from linkhold.decide.watch import Watch
 from linkhold.legs.fleet import FleetLeg
@@ -117,8 +117,6 @@ class Agent:
         stored = stored_state(opened.baseline)
         self._memory = restore(self._context, stored, now)
         self._previous = opened.position
-        if opened.position and opened.position[0] == self._context.identity.session:
-            self._previous = None
         first = self._watcher.start()  # before the stored state is shown as if it were of now
         data = started_data(self._context, opened.position, stored)
         # Published together: whoever sees a state sees what the first look found.
@@ -221,7 +219,7 @@ class Agent:
 
     async def _pulse(self) -> None:
         health = self._keeper.status()
-        if not _same_health(health, self._memory.state.agent.outbox):
+        if health_text(health.status, health.reason) != self._memory.state.agent.outbox:
             self._decide(health)
         await self._heal_run_dir()
         self._publisher.heartbeat(self._memory.state, host.now())
@@ -339,8 +337,3 @@ def _came_up(before: Any, after: Any) -> bool:
         link.carrier and not (index in before.links and before.links[index].carrier)
         for index, link in after.links.items()
     )
-
-
-def _same_health(reading: OutboxReading, shown: str) -> bool:
-    status = f"{reading.status}: {reading.reason}" if reading.reason else reading.status
-    return status == shown

@@ -19,6 +19,7 @@ from linkhold.decide.readings import (
     Reading,
     ReplayReading,
     SensorReading,
+    health_text,
 )
 from linkhold.model import Moment, PowerState, Severity
 
@@ -114,13 +115,13 @@ def _see_agent(state: NodeState, reading: Reading) -> tuple[NodeState, list[Happ
     agent = state.agent
     news: list[Happening] = []
     if isinstance(reading, LegReading):
-        status = f"{reading.status}: {reading.reason}" if reading.reason else reading.status
+        status = health_text(reading.status, reading.reason)
         before = agent.leg_a if reading.leg == "a" else agent.leg_b
         agent = replace(agent, leg_a=status) if reading.leg == "a" else replace(agent, leg_b=status)
         if status != before:
             news.append(_health(f"agent.leg_{reading.leg}", reading.status, reading.reason))
     elif isinstance(reading, OutboxReading):
-        status = f"{reading.status}: {reading.reason}" if reading.reason else reading.status
+        status = health_text(reading.status, reading.reason)
         if status != agent.outbox and (agent.outbox, status) != ("starting", "ok"):
             news.append(_health("agent.outbox", reading.status, reading.reason))
         agent = replace(agent, outbox=status, pending=reading.pending, parked=reading.parked)

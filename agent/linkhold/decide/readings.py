@@ -34,6 +34,11 @@ class NoticesReading:
     notices: tuple[Notice, ...] = ()
 
 
+def health_text(status: str, reason: str) -> str:
+    """Return a health as the state shows it: the word and, after a colon, the reason."""
+    return f"{status}: {reason}" if reason else status
+
+
 @dataclass(frozen=True, slots=True)
 class LegReading:
     """Health of one MQTT leg: ``leg`` is ``a`` or ``b``, ``status`` a word as in the state."""

@@ -22,6 +22,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from linkhold import paths
 from linkhold.children import missing_tools
 from linkhold.model import Unavailable
 
@@ -70,17 +71,17 @@ class BrokerFiles:
     @property
     def sockets(self) -> Path:
         """Folder of the sockets; belongs to the broker's user, who must create them."""
-        return self.run_dir / "mqtt"
+        return self.agent_socket.parent
 
     @property
     def agent_socket(self) -> Path:
         """Socket that only the agent may use."""
-        return self.sockets / "agent.sock"
+        return self.run_dir / paths.AGENT_SOCKET
 
     @property
     def trainer_socket(self) -> Path:
         """Socket of the training processes."""
-        return self.sockets / "broker.sock"
+        return self.run_dir / paths.BROKER_SOCKET
 
     @property
     def configuration(self) -> Path:
