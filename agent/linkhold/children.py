@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess  # noqa: TID251 - this is the place
 from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,6 +102,78 @@ class Child:
         if not self.ended:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a program ended: its exit code and the last line that it printed."""
+
+    code: int
+    last_line: str = ""
+
+
+def run(argv: Sequence[str], *, timeout_s: float) -> Outcome:
+    """Run a program to its end and return how it ended; for commands, not for the loop.
+
+    Raises :class:`Unavailable` when it cannot be started, and when it does not end in time: it
+    is killed then.
+    """
+    try:
+        done = subprocess.run(  # noqa: S603 - argv is ours
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{' '.join(argv)}: did not end within {timeout_s:g} s") from None
+    except OSError as error:
+        raise Unavailable(f"{argv[0]}: {error.strerror}") from error
+    lines = done.stdout[-KEPT_LINE_BYTES:].decode("utf-8", "replace").strip().splitlines()
+    return Outcome(done.returncode, lines[-1] if lines else "")
+
+
+def start_alone(argv: Sequence[str], unit: str) -> None:
+    """Start a program that outlives this one, its terminal, its session and its cgroup.
+
+    Where systemd runs it becomes a transient unit of its own. Elsewhere, and in a network
+    namespace that is not systemd's, it is a process of its own session that init adopts, in the
+    top cgroup if we may put it there. Raises :class:`Unavailable` when it cannot be started.
+    """
+    if _systemd_serves_us():
+        command = ["systemd-run", "--quiet", "--collect", f"--unit={unit}", "--", *argv]
+        with contextlib.suppress(Unavailable):
+            if run(command, timeout_s=10.0).code == 0:
+                return
+    try:
+        subprocess.Popen(  # noqa: S603 - argv is ours
+            ["/bin/sh", "-c", _LET_GO, "linkhold-guard", *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd="/",
+        ).wait()
+    except OSError as error:
+        raise Unavailable(f"{argv[0]}: {error.strerror}") from error
+
+
+_LET_GO = """
+for top in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/systemd/cgroup.procs; do
+    [ -w $top ] && echo $$ >$top
+done 2>/dev/null
+"$@" &
+"""
+
+
+def _systemd_serves_us() -> bool:
+    if not Path("/run/systemd/system").is_dir() or shutil.which("systemd-run") is None:
+        return False
+    with contextlib.suppress(OSError):
+        return Path("/proc/self/ns/net").readlink() == Path("/proc/1/ns/net").readlink()
+    return False
 
 
 def missing_tools() -> str:

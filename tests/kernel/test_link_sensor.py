@@ -15,7 +15,7 @@ from linkhold.decide.readings import NetworkReading
 from linkhold.decide.watch import Watch
 from linkhold.model import DefaultRoute, HostNetwork, Link, Unavailable
 from linkhold.sensors import ethtool, netlink
-from linkhold.sensors.netlink import NetlinkSocket
+from linkhold.rtnl.framing import NetlinkSocket
 from linkhold.sensors.rtnetlink import OVERRUN_REASON, RtnetlinkSensor
 from support import rtnl_bytes
 

@@ -42,6 +42,8 @@ def test_examples_are_valid(tmp_path: Path) -> None:
     assert list(got.links) == ["eth2"]
     assert [way.link for way in got.ways_out] == ["eth1"]
     assert [broker.tls is not None for broker in got.mqtt.fleet] == [True]
+    assert [bond.members for bond in got.bonds.values()] == [("eth0", "eth1")]
+    assert [bond.targets for bond in got.bonds.values()] == [("192.0.2.1",)]
 
 
 def test_default_file_fits_a_terminal() -> None:
@@ -55,7 +57,7 @@ def test_every_key_is_explained(option: Option) -> None:
     assert option.help
     assert option.help.isprintable()
     assert f" {option.name}:" in default_file().replace("\n", "\n ")
-    if option.kind in (Kind.INT, Kind.FLOAT, Kind.LIST, Kind.TABLE):
+    if option.kind in (Kind.INT, Kind.FLOAT, Kind.LIST, Kind.TEXTS, Kind.TABLE):
         assert "most" in option.metadata
     assert option.allowed or option.kind in (Kind.SECTION, Kind.OPTIONAL)
 
@@ -68,6 +70,8 @@ def test_table_has_every_key() -> None:
     assert len(set(paths)) == len(paths)
     assert len(paths) == sum(option.kind is not Kind.SECTION for option in every_option())
     assert {"site", "links.<name>.role", "mqtt.fleet[].tls.ca", "outbox.keep_days"} <= set(paths)
+    assert "| `bonds.<name>.members` | required | its members, " in readme_table()
+    assert "| `bonds.<name>.targets` | none | " in readme_table()
     assert all(row.count(" | ") == 2 for row in rows)
 
 

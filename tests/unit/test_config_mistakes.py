@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from linkhold.config import document, load
+from linkhold.config import Settings, document, load
+from linkhold.config.schema import options
 from linkhold.model import ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-TOP = "site, node, mode, links, ways_out, mqtt, policy, alerts, outbox"
+TOP = ", ".join(one.name for one in options(Settings))
 NAME = "1 to 64 letters, digits, . _ -, with no . or - at the ends"
 INTERFACE = "an interface name, 1 to 15 bytes without space, / and :"
 

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from linkhold.config import Settings, default_file, load
+from linkhold.config import BondSettings, Detect, Settings, default_file, load
 from linkhold.config.contradictions import contradictions
 from linkhold.config.schema import Kind, Option, options
 from linkhold.model import ConfigError
@@ -24,10 +24,14 @@ relaxed = settings(suppress_health_check=list(HealthCheck), deadline=None)
 
 ADDRESSES = st.sampled_from(["192.0.2.1", "10.0.0.7", "2001:db8::5", "fe80::1"])
 WORDS = st.text("abcXYZ019", min_size=1, max_size=8)
+MACS = st.sampled_from(["02:00:00:00:00:01", "10:22:33:44:55:06", "ac:de:48:00:11:22"])
+BUS_PATHS = st.sampled_from(["0000:00:03.0", "0000:3b:00.1", "10000:e1:00.0", "1-1.4:1.0"])
 FORMS = {
     "ip": ADDRESSES,
     "host": WORDS.map(lambda word: f"h{word}.example") | ADDRESSES,
     "interface": WORDS.map(lambda word: f"{word}.7"),
+    "new_interface": WORDS.map(lambda word: f"b-{word}"),
+    "member": WORDS.map(lambda word: f"{word}.7") | MACS | BUS_PATHS,
     "path": WORDS.map(lambda word: f"/etc/{word}"),
     "safe": WORDS,
     "text": st.text(min_size=1).filter(lambda text: text.isprintable() and text.strip()),
@@ -42,7 +46,8 @@ def values(option: Option) -> st.SearchStrategy[Any]:
         Kind.SECTION: lambda: sections(item),
         Kind.OPTIONAL: lambda: st.none() | sections(item),
         Kind.LIST: lambda: st.lists(sections(item), max_size=3).map(tuple),
-        Kind.TABLE: lambda: st.dictionaries(FORMS["interface"], sections(item), max_size=3),
+        Kind.TEXTS: lambda: texts(option),
+        Kind.TABLE: lambda: st.dictionaries(FORMS[option.key_form], sections(item), max_size=3),
         Kind.CHOICE: lambda: st.sampled_from(list(item)),
         Kind.BOOL: st.booleans,
         Kind.INT: lambda: st.integers(bounds["least"], bounds["most"]),
@@ -52,9 +57,39 @@ def values(option: Option) -> st.SearchStrategy[Any]:
     return strategies[option.kind]()
 
 
-def sections(section: Any) -> st.SearchStrategy[Any]:
-    """Return a strategy for a whole section."""
+def texts(option: Option) -> st.SearchStrategy[Any]:
+    """Return a strategy for a list of text, each once."""
+    lists = st.lists(FORMS[option.form], min_size=option.least, max_size=3, unique=True)
+    return lists.map(tuple)
+
+
+def agreeing(bond: BondSettings) -> BondSettings:
+    """Return a bond like this one whose settings do not contradict each other."""
+    delays: dict[str, Any] = {
+        name: getattr(bond, name) // bond.miimon_ms * bond.miimon_ms
+        for name in ("updelay_ms", "downdelay_ms", "peer_notif_delay_ms")
+    }
+    if len(bond.members) == 1:
+        delays["updelay_ms"] = 0
+    return dataclasses.replace(
+        bond,
+        **delays,
+        primary=bond.members[-1] if bond.primary else "",
+        targets=bond.targets if bond.detect is Detect.PROBE else (),
+        mtu_bytes=max(bond.mtu_bytes, 1280) if bond.mtu_bytes else 0,
+        confirm_after_s=min(bond.confirm_after_s, 5.0),
+    )
+
+
+def any_sections(section: Any) -> st.SearchStrategy[Any]:
+    """Return a strategy for a whole section, whose values may contradict each other."""
     return st.builds(section, **{option.name: values(option) for option in options(section)})
+
+
+def sections(section: Any) -> st.SearchStrategy[Any]:
+    """Return a strategy for a whole section; a bond would nearly always contradict itself."""
+    built = any_sections(section)
+    return built.map(agreeing) if section is BondSettings else built
 
 
 def plain(value: Any) -> Any:
@@ -67,6 +102,37 @@ def plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [plain(inner) for inner in value]
     return value.value if isinstance(value, Enum) else value
+
+
+BONDS = st.dictionaries(FORMS["new_interface"], sections(BondSettings), min_size=1, max_size=2)
+
+
+@relaxed
+@given(BONDS)
+def test_round_trip_of_bonds(tmp_path: Path, bonds: dict[str, BondSettings]) -> None:
+    """Bonds of every kind are read back equal; a contradiction is a member of two bonds."""
+    wanted = Settings(bonds=bonds)
+    found = [one.text for one in contradictions(wanted)]
+    path = tmp_path / "c.yaml"
+    path.write_text(yaml.safe_dump(plain(wanted), allow_unicode=True), encoding="utf-8")
+
+    assert all("is in two bonds" in text for text in found)
+    assert found or load(path) == wanted
+
+
+@relaxed
+@given(any_sections(BondSettings))
+def test_contradictions_can_be_mended(bond: BondSettings) -> None:
+    """The multiple that a message proposes ends the contradiction it is about."""
+    delays = ("updelay_ms", "downdelay_ms", "peer_notif_delay_ms")
+    for one in contradictions(Settings(bonds={"bond0": bond})):
+        if one.at[-1] in delays and "such as" in one.text:
+            proposed = int(one.text.rpartition("such as ")[2])
+            changes: dict[str, Any] = {str(one.at[-1]): proposed}
+            bond = dataclasses.replace(bond, **changes)
+    found = contradictions(Settings(bonds={"bond0": bond}))
+
+    assert not [one for one in found if "such as" in one.text]
 
 
 @relaxed
@@ -133,7 +199,20 @@ trees = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.dictionaries(
-            st.sampled_from(["site", "mqtt", "fleet", "host", "port", "tls", "links", "policy"])
+            st.sampled_from(
+                [
+                    "site",
+                    "mqtt",
+                    "fleet",
+                    "host",
+                    "port",
+                    "links",
+                    "bonds",
+                    "b",
+                    "members",
+                    "targets",
+                ]
+            )
             | st.text(max_size=4)
             | st.integers()
             | st.booleans(),

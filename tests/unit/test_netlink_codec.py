@@ -17,7 +17,7 @@ from linkhold.sensors.link_codec import (
     decode_link,
     decode_routes,
 )
-from linkhold.sensors.netlink import Malformed, error_of, messages
+from linkhold.rtnl.framing import Malformed, error_of, messages
 from support import rtnl_bytes as rb
 
 MACS = st.binary(min_size=6, max_size=6)

@@ -28,6 +28,7 @@ EX_PIPE = 141
 # A command's module is imported only when it is the one asked for: check needs no MQTT.
 COMMANDS = {
     "agent": ("run the agent of this node, as systemd does", "linkhold.cli.agent"),
+    "bond": ("plan, make, undo and test active-backup bonds", "linkhold.cli.bond"),
     "check": ("check a configuration file", "linkhold.cli.check"),
     "events": ("show what happened on this node", "linkhold.cli.events"),
     "status": ("show how this node is", "linkhold.cli.status"),

@@ -5,8 +5,11 @@ from linkhold.config.loader import DEFAULT_PATH, load
 from linkhold.config.printer import default_file, readme_table
 from linkhold.config.settings import (
     AlertSettings,
+    BondSettings,
     BrokerSettings,
+    Detect,
     LinkSettings,
+    MacPolicy,
     Mode,
     MqttSettings,
     OutboxSettings,
@@ -20,8 +23,11 @@ from linkhold.config.settings import (
 __all__ = [
     "DEFAULT_PATH",
     "AlertSettings",
+    "BondSettings",
     "BrokerSettings",
+    "Detect",
     "LinkSettings",
+    "MacPolicy",
     "Mode",
     "MqttSettings",
     "OutboxSettings",

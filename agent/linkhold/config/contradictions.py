@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from linkhold.config.bond_contradictions import bond_contradictions
+from linkhold.config.finding import Finding
 from linkhold.config.schema import plain, shown
 from linkhold.config.settings import Role
 
@@ -15,20 +16,12 @@ if TYPE_CHECKING:
     from linkhold.config.settings import BrokerSettings, Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is wrong, where it stands, and the other place that it disagrees with."""
-
-    at: Key
-    text: str
-    other: Key = ()
-
-
 def contradictions(settings: Settings) -> Iterator[Finding]:
     """Yield every pair of settings that disagree."""
     yield from _policy(settings)
     yield from _ways_out(settings)
     yield from _brokers(settings)
+    yield from bond_contradictions(settings)
 
 
 def _policy(settings: Settings) -> Iterator[Finding]:

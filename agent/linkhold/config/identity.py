@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from linkhold.config.certificate import common_name
-from linkhold.config.contradictions import Finding
 from linkhold.config.files import UnreadableError, read_small
+from linkhold.config.finding import Finding
 from linkhold.config.schema import dotted, shown
 from linkhold.model import ConfigError
 from linkhold.wire import is_topic_safe, topic_safe

@@ -54,7 +54,7 @@ def _active(option: Option, indent: str) -> Iterator[str]:
         for line in _example_entry(option, indent + "  "):
             yield f"#{line}"
     else:
-        yield f"{indent}{option.name}: {_scalar(option.default)}"
+        yield f"{indent}{option.name}: {_written(option.default)}"
 
 
 def _example_entry(option: Option, indent: str) -> Iterator[str]:
@@ -73,7 +73,7 @@ def _example(option: Option, indent: str, first: str) -> Iterator[str]:
     """Yield one key of an example; ``first`` stands before the key (``- `` in a list)."""
     yield from _comment(option, indent)
     if option.kind is not Kind.OPTIONAL:
-        yield f"{first}{option.name}: {_scalar(option.example)}"
+        yield f"{first}{option.name}: {_written(option.example)}"
         return
     yield f"{first}{option.name}:"
     for inner in options(option.item):
@@ -90,15 +90,22 @@ def _meaning(option: Option) -> str:
     return f"{option.help}; allowed: {option.allowed}" if option.allowed else option.help
 
 
+def _written(value: Any) -> str:
+    """Return a scalar or a list of text as YAML, on one line."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_scalar, value))}]"
+    return _scalar(value)
+
+
 def _scalar(value: Any) -> str:
     text = plain(value)
     return f'"{text}"' if isinstance(value, str) and not _PLAIN_TEXT.fullmatch(text) else text
 
 
 def _default(option: Option) -> str:
-    if option.kind in (*_COLLECTIONS, Kind.OPTIONAL):
+    if option.kind in (*_COLLECTIONS, Kind.OPTIONAL) or option.default == ():
         return "none"
-    return f"`{_scalar(option.default)}`"
+    return f"`{_written(option.default)}`"
 
 
 def _flat(section: Any, prefix: str) -> Iterator[tuple[str, Option]]:

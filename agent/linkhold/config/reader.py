@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from linkhold.config.document import SPOILED
+from linkhold.config.foreign import advice
+from linkhold.config.forms import form_problem
 from linkhold.config.schema import FORMS, Kind, Option, dotted, options, shown
 from linkhold.config.settings import Settings
 from linkhold.config.values import (
@@ -14,7 +16,6 @@ from linkhold.config.values import (
     convert,
     describe,
     did_you_mean,
-    is_interface,
     is_null,
     is_text,
 )
@@ -22,7 +23,7 @@ from linkhold.config.values import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from linkhold.config.contradictions import Finding
+    from linkhold.config.finding import Finding
     from linkhold.config.schema import Key
 
 
@@ -93,7 +94,7 @@ class Reader:
         for name, value in self._entries(node, key):
             option = known.get(name)
             if option is None:
-                self._report((*key, name), _unknown(name, key, tuple(known)))
+                self._report((*key, name), _unknown(section, name, tuple(known)))
             else:
                 values[name] = self._value(option, value, (*key, name))
         for option in known.values():
@@ -136,7 +137,7 @@ class Reader:
             return self._section(option.item, node, key)
         if option.kind is Kind.OPTIONAL:
             return self._optional(option, node, key)
-        if option.kind in (Kind.LIST, Kind.TABLE):
+        if option.kind in (Kind.LIST, Kind.TEXTS, Kind.TABLE):
             return self._collection(option, node, key)
         try:
             return convert(option, node)
@@ -152,17 +153,22 @@ class Reader:
         return self._section(option.item, node, key)
 
     def _collection(self, option: Option, node: yaml.Node, key: Key) -> Any:
-        wanted = yaml.SequenceNode if option.kind is Kind.LIST else yaml.MappingNode
-        if is_null(node):
+        wanted = yaml.MappingNode if option.kind is Kind.TABLE else yaml.SequenceNode
+        if is_null(node) and not option.least:
             return option.default
         if not isinstance(node, wanted):
-            self._refuse(key, f"is {describe(node)}; allowed: {option.allowed}")
+            is_what = "has no value" if is_null(node) else f"is {describe(node)}"
+            self._refuse(key, f"{is_what}; allowed: {option.allowed}")
             return option.default
-        entries = len(node.value)
+        self._count(option, len(node.value), key)
+        walks = {Kind.LIST: self._list, Kind.TEXTS: self._texts, Kind.TABLE: self._table}
+        return walks[option.kind](option, node, key)
+
+    def _count(self, option: Option, entries: int, key: Key) -> None:
         if entries > option.metadata["most"]:
             self._refuse(key, f"{entries} entries are too many; allowed: {option.allowed}")
-        walk = self._list if option.kind is Kind.LIST else self._table
-        return walk(option, node, key)
+        elif entries < option.least:
+            self._refuse(key, f"{entries or 'no'} entries are too few; allowed: {option.allowed}")
 
     def _list(self, option: Option, node: yaml.Node, key: Key) -> tuple[Any, ...]:
         items = []
@@ -172,12 +178,34 @@ class Reader:
             items.append(self._section(option.item, item, at))
         return tuple(items)
 
+    def _texts(self, option: Option, node: yaml.Node, key: Key) -> tuple[str, ...]:
+        """Return the items that are right; one that is not makes the whole list wrong."""
+        seen: dict[str, int] = {}
+        for number, item in enumerate(node.value):
+            at = (*key, number)
+            self._lines[at] = _line_of(item)
+            text = self._text(option.each, item, at)
+            if not text:
+                self._wrong.add(key)
+            elif text in seen:
+                first = self._place((*key, seen[text]))
+                self._refuse(at, f"{shown(text)} is given twice; allowed: once; see {first}")
+                self._wrong.add(key)
+            else:
+                seen[text] = number
+        return tuple(seen)
+
+    def _text(self, option: Option, node: yaml.Node, key: Key) -> str:
+        text = self._value(option, node, key)
+        return text if isinstance(text, str) else ""
+
     def _table(self, option: Option, node: yaml.Node, key: Key) -> dict[str, Any]:
         entries = {}
         for name, value in self._entries(node, key):
             at = (*key, name)
-            if not is_interface(name):
-                self._refuse(at, f"is no interface name; allowed: {FORMS['interface']}")
+            problem = form_problem(option.key_form, name)
+            if problem:
+                self._refuse(at, f"{problem}; allowed: {FORMS[option.key_form]}")
             entries[name] = self._section(option.item, value, at)
         return entries
 
@@ -186,10 +214,15 @@ def _line_of(node: yaml.Node) -> int:
     return node.start_mark.line + 1 if node.start_mark is not None else 1
 
 
-def _unknown(name: str, key: Key, known: tuple[str, ...]) -> str:
-    elsewhere = "" if key else _home(name)
-    guess = f" (did you mean {elsewhere}?)" if elsewhere else did_you_mean(name, known)
-    return f"unknown key{guess}; allowed: {', '.join(known)}"
+def _unknown(section: Any, name: str, known: tuple[str, ...]) -> str:
+    """Return the text about an unknown key: what to do instead, or what was probably meant."""
+    elsewhere = _home(name) if section is Settings else ""
+    if elsewhere:
+        hint = f" (did you mean {elsewhere}?)"
+    else:
+        known_elsewhere = advice(section, name)
+        hint = f": {known_elsewhere}" if known_elsewhere else did_you_mean(name, known)
+    return f"unknown key{hint}; allowed: {', '.join(known)}"
 
 
 def _home(name: str) -> str:

@@ -23,6 +23,7 @@ class Kind(Enum):
     SECTION = "a section"
     OPTIONAL = "an optional section"
     LIST = "a list"
+    TEXTS = "a list of text"
     TABLE = "a mapping of names"
     CHOICE = "one of some words"
     BOOL = "true or false"
@@ -36,6 +37,8 @@ FORMS = {
     "ip": "an IP address of another machine",
     "host": "a host name or an IP address",
     "interface": "an interface name, 1 to 15 bytes without space, / and :",
+    "new_interface": "1 to 15 bytes without space, /, : and %, not lo, all or default",
+    "member": "an interface name, a MAC (aa:bb:cc:dd:ee:ff) or a bus path (0000:3b:00.0, 1-1:1.0)",
     "path": "an absolute path",
     "safe": "1 to 64 letters, digits, . _ -, with no . or - at the ends",
     "text": "text that is not empty",
@@ -77,6 +80,21 @@ class Option:
         return next((form for form in FORMS if self.metadata.get(form)), "")
 
     @property
+    def key_form(self) -> str:
+        """The name of the form that the keys of a mapping must have."""
+        return str(self.metadata.get("keys", "interface"))
+
+    @property
+    def least(self) -> int:
+        """The number of entries that a list or mapping has at least."""
+        return int(self.metadata.get("least", 0))
+
+    @property
+    def each(self) -> Option:
+        """One item of a list of text, which is never empty."""
+        return Option(self.name, Kind.TEXT, "", None, {**self.metadata, "text": True})
+
+    @property
     def allowed(self) -> str:
         """What may be written here, in words; empty for a section."""
         if self.kind in (Kind.SECTION, Kind.OPTIONAL):
@@ -85,12 +103,20 @@ class Option:
             return ", ".join(str(choice.value) for choice in self.item)
         if self.kind in (Kind.INT, Kind.FLOAT):
             return f"{plain(self.metadata['least'])} to {plain(self.metadata['most'])}"
+        if self.kind is Kind.TEXTS:
+            return f"{self._entries('a list')}, each {self.each.allowed}"
         if self.kind in (Kind.LIST, Kind.TABLE):
-            return f"{self.kind.value}, at most {self.metadata['most']} entries"
+            return self._entries(self.kind.value)
         words = FORMS.get(self.form, self.kind.value)
         return (
             f"{words}, or empty" if self.form and not self.default and not self.required else words
         )
+
+    def _entries(self, what: str) -> str:
+        most = self.metadata["most"]
+        if self.least:
+            return f"{what} of {self.least} to {most} entries"
+        return f"{what}, at most {most} entries"
 
 
 def plain(value: Any) -> str:
@@ -139,7 +165,7 @@ def _option(one: Field[Any], hint: Any) -> Option:
 def _kind(hint: Any) -> tuple[Kind, Any]:
     origin = get_origin(hint)
     if origin is tuple:
-        return Kind.LIST, None
+        return Kind.TEXTS if get_args(hint)[0] is str else Kind.LIST, None
     if origin is Mapping:
         return Kind.TABLE, None
     if origin in (types.UnionType, Union):

@@ -28,13 +28,32 @@ class Role(str, Enum):
     IGNORE = "ignore"
 
 
+class Detect(str, Enum):
+    """How the death of a path behind a live link is noticed."""
+
+    PROBE = "probe"
+    MII = "mii"
+
+
+class MacPolicy(str, Enum):
+    """What happens to MAC addresses at a failover (the kernel's ``fail_over_mac``)."""
+
+    AUTO = "auto"
+    NONE = "none"
+    ACTIVE = "active"
+    FOLLOW = "follow"
+
+
 def option(default: Any, help_: str, **bounds: Any) -> Any:
     """Return a dataclass field with its help text and its bounds.
 
-    Bounds: ``least``/``most`` for numbers (``most`` also for the length of a list or mapping),
-    ``safe=True`` for one MQTT topic level, ``item`` for what a list or mapping holds (a
-    dataclass), ``text=True`` for text that must be given, and for text of a certain form
-    ``ip``, ``host``, ``interface`` and ``path``. ``example`` is what the default file shows.
+    Bounds: ``least``/``most`` for numbers and for the length of a list or mapping, ``safe=True``
+    for one MQTT topic level, ``item`` for what a list or mapping holds (a dataclass), ``keys``
+    for the form of a mapping's names (without it ``interface``), ``text=True`` for text or a
+    list of text that must be given, and for text of a certain form, or each text of a list,
+    ``ip``, ``host``, ``interface``, ``member`` and ``path``. ``example`` is what the default
+    file shows. ``too_small``/``too_large`` say what a number out of bounds would mean; {} is
+    the number and {seconds} a thousandth of it.
     """
     metadata = {"help": help_, **bounds}
     if callable(default):
@@ -60,6 +79,67 @@ class WayOutSettings:
     )
     target: str = option(
         "", "IP address that stands for the way out", text=True, ip=True, example="192.0.2.1"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BondSettings:
+    """One entry of ``bonds:``, an active-backup bond that is wanted; the key is its name."""
+
+    members: tuple[str, ...] = option(
+        (),
+        "its members, each by name, permanent MAC or bus path",
+        text=True,
+        member=True,
+        least=1,
+        most=8,
+        example=("eth0", "eth1"),
+    )
+    primary: str = option(
+        "", "the preferred member, as written there; empty: the first", member=True
+    )
+    detect: Detect = option(
+        Detect.PROBE, "probe: also find dead switches behind live links; mii: carrier only"
+    )
+    targets: tuple[str, ...] = option(
+        (),
+        "IP addresses that show a path alive; empty: the gateways over this bond",
+        ip=True,
+        most=8,
+        example=("192.0.2.1",),
+    )
+    miimon_ms: int = option(
+        50,
+        "how often the kernel looks at carrier",
+        least=10,
+        most=1000,
+        too_small="less than 10 ms costs CPU only, and 0 would never notice a pulled cable",
+        too_large="{} ms would notice a pulled cable after up to {seconds} s",
+    )
+    updelay_ms: int = option(
+        0, "a returned member is used after this; a multiple of miimon_ms", least=0, most=60000
+    )
+    downdelay_ms: int = option(
+        0, "a lost member is left after this; a multiple of miimon_ms", least=0, most=5000
+    )
+    mtu_bytes: int = option(0, "MTU; 0: as the NIC that carries now", least=0, most=65535)
+    fail_over_mac: MacPolicy = option(
+        MacPolicy.AUTO, "none: one MAC for all; active: the active member's, for VFs and IPoIB"
+    )
+    peer_notifications: int = option(
+        3, "gratuitous ARP and unsolicited NA sent at a failover", least=0, most=255
+    )
+    peer_notif_delay_ms: int = option(
+        100, "time between them; a multiple of miimon_ms", least=0, most=300_000
+    )
+    moves_per_minute: int = option(
+        4, "probes may move the active member this often, then it stays", least=1, most=60
+    )
+    confirm_after_s: float = option(
+        10.0, "a change whose checks hold this long is confirmed by itself", least=2, most=3600
+    )
+    guard_s: float = option(
+        60.0, "a change that is not confirmed within this is undone", least=20, most=3600
     )
 
 
@@ -169,6 +249,14 @@ class Settings:
     )
     ways_out: tuple[WayOutSettings, ...] = option(
         (), "besides the default routes, what must be reachable", item=WayOutSettings, most=64
+    )
+    bonds: Mapping[str, BondSettings] = option(
+        dict,
+        "active-backup bonds that this node shall have; made by `linkhold bond apply`",
+        item=BondSettings,
+        keys="new_interface",
+        most=16,
+        example="bond0",
     )
     mqtt: MqttSettings = option(MqttSettings, "the two legs")
     policy: PolicySettings = option(PolicySettings, "when training holds")

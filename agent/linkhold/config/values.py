@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import re
 from difflib import get_close_matches
@@ -10,22 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from linkhold.config.forms import form_problem, normal
 from linkhold.config.schema import Kind, Option, plain, shown
-from linkhold.wire import is_topic_safe
+from linkhold.config.units import quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
+    from fractions import Fraction
 
 _NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?P<rest>\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
-_HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
-_DIGITS = re.compile(r"[0-9.]+")  # a mistyped address
 _MAX_DIGITS = 40
 _MAX_GUESSED = 40
-_MAX_TEXT = 255
-_MAX_HOST = 253
-_MAX_PATH = 4095
-_MAX_INTERFACE_BYTES = 15
 _NUMBER_TAGS = ("int", "float")
 _TAG_WORDS = {
     "bool": "a yes/no value",
@@ -60,7 +55,7 @@ def convert(option: Option, node: yaml.Node) -> Any:
     problem = text_problem(option, text)
     if problem:
         raise WrongError(f"{shown(text)} {problem}")
-    return text
+    return normal(option.form, text) if text else text
 
 
 def describe(node: yaml.Node) -> str:
@@ -98,18 +93,7 @@ def text_problem(option: Option, text: str) -> str:
         return "is empty"
     if text == option.default:
         return ""
-    check, refusal = _CHECKS.get(option.form, (_is_short, _TOO_LONG))
-    return "" if check(text) else refusal
-
-
-def is_interface(name: str) -> bool:
-    """Tell whether the kernel takes ``name`` for an interface (its dev_valid_name())."""
-    return (
-        0 < len(name.encode("utf-8", "surrogatepass")) <= _MAX_INTERFACE_BYTES
-        and name not in (".", "..")
-        and name.isprintable()
-        and not re.search(r"[/:\s]", name)
-    )
+    return form_problem(option.form, text)
 
 
 def _tag(node: yaml.Node) -> str:
@@ -129,17 +113,42 @@ def _number(option: Option, node: yaml.ScalarNode) -> int | float:
     if node.style is not None and _NUMBER.fullmatch(text):
         raise WrongError(f"{_raw(node)} is text; write the number without quotes")
     if not _NUMBER.fullmatch(text):
+        _refuse_unit(option, node)
         raise WrongError(f"{_raw(node)} {_no_number(node)}")
     if len(text) > _MAX_DIGITS:
         raise WrongError(f"{_raw(node)} has too many digits")
     if option.kind is Kind.INT and not whole:
         raise WrongError(f"{text} is not a whole number")
     value = int(text) if option.kind is Kind.INT else float(text)
-    if value > option.metadata["most"]:
-        raise WrongError(f"{text} is too large")
-    if value < option.metadata["least"]:
-        raise WrongError(f"{text} is too small")
+    problem = _bounds_problem(option, value)
+    if problem:
+        raise WrongError(f"{text} {problem}")
     return value
+
+
+def _bounds_problem(option: Option, value: float | Fraction) -> str:
+    """Return that a number is out of bounds and what it would mean, or empty."""
+    if value > option.metadata["most"]:
+        problem, meaning = "is too large", option.metadata.get("too_large", "")
+    elif value < option.metadata["least"]:
+        problem, meaning = "is too small", option.metadata.get("too_small", "")
+    else:
+        return ""
+    seconds = plain(float(value) / 1000)
+    return problem + (": " + meaning.format(plain(value), seconds=seconds) if meaning else "")
+
+
+def _refuse_unit(option: Option, node: yaml.ScalarNode) -> None:
+    """Refuse a number with a unit (``100ms``) and say which number was meant."""
+    meant = quantity(option.name, node.value)
+    if meant is None:
+        return
+    text = f"{_raw(node)} has a unit; write the number of {meant.word}"
+    if option.kind is Kind.INT and meant.amount.denominator != 1:
+        raise WrongError(text)
+    problem = _bounds_problem(option, meant.amount)
+    value = plain(float(meant.amount))
+    raise WrongError(f"{text}; {value} {problem}" if problem else f"{text}, {value}")
 
 
 def _no_number(node: yaml.ScalarNode) -> str:
@@ -175,40 +184,3 @@ def _raw(node: yaml.ScalarNode) -> str:
     """Return the value as it stands in the file: quotes only around text."""
     as_text = shown(node.value)
     return as_text[1:-1] if node.style is None and _tag(node) != "str" else as_text
-
-
-def _is_address(text: str) -> bool:
-    """Tell whether ``text`` is the address of one other machine."""
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    nobody = address.is_unspecified or address.is_multicast or address.is_loopback
-    return "%" not in text and not nobody and text != "255.255.255.255"
-
-
-def _is_host(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        named = _HOST_NAME.fullmatch(text) and ".." not in text and not _DIGITS.fullmatch(text)
-        return len(text) <= _MAX_HOST and bool(named)
-    return True
-
-
-def _is_path(text: str) -> bool:
-    return text.startswith("/") and not text.endswith("/") and len(text.encode()) <= _MAX_PATH
-
-
-def _is_short(text: str) -> bool:
-    return len(text) <= _MAX_TEXT
-
-
-_TOO_LONG = f"is longer than {_MAX_TEXT} characters"
-_CHECKS: dict[str, tuple[Callable[[str], bool], str]] = {
-    "ip": (_is_address, "is no address of another machine"),
-    "host": (_is_host, "is no host name"),
-    "interface": (is_interface, "is no interface name"),
-    "path": (_is_path, "is no absolute path of a file"),
-    "safe": (is_topic_safe, "cannot be one level of an MQTT topic"),
-}

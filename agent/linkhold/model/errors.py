@@ -9,6 +9,7 @@ Errors::
     +-- BrokerError           an MQTT broker could not be reached or refused
     +-- AlreadyRunning        another agent owns these folders or this network namespace
     +-- Unavailable           a part cannot work on this machine; the text says why
+    +-- HostError             a change of the host was refused or cannot be verified
     +-- GiveUp                (client) a hold lasted longer than max_hold_s
 """
 
@@ -49,6 +50,17 @@ class AlreadyRunning(LinkholdError):
 
 class Unavailable(LinkholdError):
     """A part of linkhold cannot work on this machine; the text is the reason."""
+
+
+class HostError(LinkholdError):
+    """The kernel or a manager refused a change of the host; the text names object and remedy.
+
+    ``code`` is the errno where there is one, else 0.
+    """
+
+    def __init__(self, text: str, *, code: int = 0) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class GiveUp(LinkholdError):

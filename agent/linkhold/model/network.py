@@ -55,7 +55,8 @@ class Link:
 
     ``kind`` is the rtnetlink kind (``bond``, ``veth``, ``vlan`` ...), empty for hardware.
     ``carrier`` is the physical link; ``admin_up`` what an administrator set. ``master`` is the
-    index of the bond, bridge or VRF this link is a port of. ``carrier_ups`` and
+    index of the bond, bridge or VRF this link is a port of. ``parent`` is the link that a VLAN
+    with ``vlan_id`` lies on. ``carrier_ups`` and
     ``carrier_downs`` are the kernel's own counters (IFLA_CARRIER_UP_COUNT, _DOWN_COUNT).
     """
 
@@ -73,6 +74,8 @@ class Link:
     carrier_ups: int = 0
     carrier_downs: int = 0
     bus_path: str = ""
+    parent: int | None = None
+    vlan_id: int = 0
     driver: str = ""
     speed_mbps: int | None = None
     bond: BondOptions | None = None
@@ -130,13 +133,18 @@ class HostNetwork:
 
 @dataclass(frozen=True, slots=True)
 class BondMember:
-    """One member of a bond. ``good`` is what the bond can use now: up, carrier and MII up."""
+    """One member of a bond. ``good`` is what the bond can use now: up, carrier and MII up.
+
+    ``path`` is what probes say of what lies behind it: alive, dead or unknown.
+    """
 
     name: str
     good: bool
     carrier: bool
     mii: str
     failures: int
+    path: str = "unknown"
+    path_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +152,10 @@ class BondView:
     """A bond and its members as people think of it.
 
     ``redundant`` means that losing the active member now would cost no more than a failover:
-    the kernel monitors the members and at least two of them are good.
+    the kernel monitors the members and at least two of them are good, none of these with a path
+    known dead. ``silent`` says which target of the probes answers through no member, ``would``
+    which member probes would make active if they were allowed to; ``locked`` that they have
+    moved it too often. ``flapping``: the active member changed too often.
     """
 
     name: str
@@ -155,11 +166,44 @@ class BondView:
     members: tuple[BondMember, ...]
     monitored: bool
     redundant: bool
+    silent: str = ""
+    would: str = ""
+    locked: bool = False
+    flapping: bool = False
+
+    @property
+    def dead(self) -> tuple[BondMember, ...]:
+        """The good members whose path is known dead."""
+        return tuple(member for member in self.members if member.good and member.path == "dead")
 
     @property
     def lost(self) -> tuple[str, ...]:
         """Names of the members that cannot carry now."""
         return tuple(member.name for member in self.members if not member.good)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPath:
+    """What probes say of one member: ``verdict`` is alive, dead or unknown.
+
+    ``died_active``: it was the active member when it died.
+    """
+
+    name: str
+    verdict: str = "unknown"
+    reason: str = ""
+    died_active: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BondPaths:
+    """What probes say of one bond; see :class:`BondView` for the words."""
+
+    bond: str
+    members: tuple[MemberPath, ...] = ()
+    silent: str = ""
+    would: str = ""
+    locked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

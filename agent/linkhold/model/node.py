@@ -11,7 +11,7 @@ from linkhold.model.clock import Moment
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from linkhold.model.network import BondView, HostNetwork, LinkHistory, WayOut
+    from linkhold.model.network import BondPaths, BondView, HostNetwork, LinkHistory, WayOut
 
 
 class Network(str, Enum):
@@ -190,13 +190,16 @@ class AgentHealth:
 class NodeState:
     """Everything that the state document shows. ``host`` is None before the first look.
 
-    ``epoch`` counts changes, so it is no part of what is compared to find one.
+    ``epoch`` counts changes, so it is no part of what is compared to find one. ``bond_paths`` is
+    what probes told last, ``bond_changes`` when the active member of each bond changed (ns).
     """
 
     epoch: int = field(default=0, compare=False)
     host: HostNetwork | None = None
     histories: Mapping[int, LinkHistory] = field(default_factory=dict)
     bonds: tuple[BondView, ...] = ()
+    bond_paths: tuple[BondPaths, ...] = ()
+    bond_changes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     ways: tuple[WayOut, ...] = ()
     network: Network = Network.UNKNOWN
     network_since: Moment = Moment(0, 0.0)

@@ -1,7 +1,7 @@
 """Bytes of rtnetlink messages to frozen values: links, addresses, default routes. Pure.
 
 A decoder reads the message body between two positions of a datagram, raises
-:class:`~linkhold.sensors.netlink.Malformed` when it makes no sense, and nothing else. One scan
+:class:`~linkhold.rtnl.framing.Malformed` when it makes no sense, and nothing else. One scan
 over the attributes finds their places; only those that are wanted are then read.
 """
 
@@ -12,14 +12,12 @@ import struct
 from dataclasses import dataclass, replace
 
 from linkhold.model import Address, BondOptions, BondPort, DefaultRoute, Link
-from linkhold.sensors.netlink import Malformed
-
-Span = tuple[int, int]
+from linkhold.rtnl.attributes import Span, attributes
+from linkhold.rtnl.framing import Malformed
 
 FAMILIES: dict[int, str] = {socket.AF_INET: "inet", socket.AF_INET6: "inet6"}
 FAMILY_BY_SIZE = {4: socket.AF_INET, 16: socket.AF_INET6}
 
-_ATTRIBUTE = struct.Struct("=HH")
 _U16 = struct.Struct("=H")
 _U32 = struct.Struct("=I")
 _IFINFO = struct.Struct("=BxHiII")
@@ -27,13 +25,12 @@ _IFADDR = struct.Struct("=BBBBI")
 _RTMSG = struct.Struct("=BBBBBBBBI")
 _NEXTHOP = struct.Struct("=HBBi")
 
-NLA_TYPE_MASK = 0x3FFF
-
 IFF_UP, IFF_LOWER_UP = 0x1, 0x10000
-IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_MASTER, IFLA_OPERSTATE = 1, 3, 4, 10, 16
+IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINK, IFLA_MASTER, IFLA_OPERSTATE = 1, 3, 4, 5, 10, 16
 IFLA_LINKINFO, IFLA_CARRIER, IFLA_CARRIER_UP_COUNT, IFLA_CARRIER_DOWN_COUNT = 18, 33, 47, 48
 IFLA_PERM_ADDRESS, IFLA_PARENT_DEV_NAME = 54, 56
 IFLA_INFO_KIND, IFLA_INFO_DATA, IFLA_INFO_SLAVE_KIND, IFLA_INFO_SLAVE_DATA = 1, 2, 4, 5
+IFLA_VLAN_ID = 1
 
 # linux/if.h IF_OPER_*, in the words of RFC 2863 and of iproute2.
 OPERSTATES = ("unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up")
@@ -111,19 +108,6 @@ class Route:
         )
 
 
-def attributes(data: bytes, start: int, end: int) -> dict[int, Span]:
-    """Return where the payload of each attribute lies, by type without its flag bits."""
-    found = {}
-    position, size, unpack = start, _ATTRIBUTE.size, _ATTRIBUTE.unpack_from
-    while position + size <= end:
-        length, kind = unpack(data, position)
-        if length < size or position + length > end:
-            raise Malformed("an attribute is longer than its message")
-        found[kind & NLA_TYPE_MASK] = (position + size, position + length)
-        position += (length + 3) & ~3
-    return found
-
-
 def _header(layout: struct.Struct, data: bytes, start: int, end: int) -> tuple[int, ...]:
     if end - start < layout.size or end > len(data):
         raise Malformed("a message body is cut off")
@@ -142,6 +126,15 @@ def _u32(data: bytes, found: dict[int, Span], kind: int, default: int = 0) -> in
     if span[1] - span[0] != _U32.size:
         raise Malformed(f"attribute {kind} is no 32-bit number")
     return int(_U32.unpack_from(data, span[0])[0])
+
+
+def _u16(data: bytes, found: dict[int, Span], kind: int) -> int:
+    span = found.get(kind)
+    if span is None:
+        return 0
+    if span[1] - span[0] != _U16.size:
+        raise Malformed(f"attribute {kind} is no 16-bit number")
+    return int(_U16.unpack_from(data, span[0])[0])
 
 
 def _u8(data: bytes, found: dict[int, Span], kind: int, default: int = 0) -> int:
@@ -195,7 +188,7 @@ def decode_link(
     found = attributes(data, start + _IFINFO.size, end)
     if IFLA_IFNAME not in found:
         return None
-    kind, bond, port = _link_info(data, found)
+    kind, bond, port, vlan_id = _link_info(data, found)
     return Link(
         index=index,
         name=_text(data, found, IFLA_IFNAME),
@@ -211,6 +204,8 @@ def decode_link(
         carrier_ups=_u32(data, found, IFLA_CARRIER_UP_COUNT),
         carrier_downs=_u32(data, found, IFLA_CARRIER_DOWN_COUNT),
         bus_path=_text(data, found, IFLA_PARENT_DEV_NAME),
+        parent=_u32(data, found, IFLA_LINK) or None if kind == "vlan" else None,
+        vlan_id=vlan_id,
         driver=driver,
         speed_mbps=speed_mbps,
         bond=bond,
@@ -220,18 +215,21 @@ def decode_link(
 
 def _link_info(
     data: bytes, found: dict[int, Span]
-) -> tuple[str, BondOptions | None, BondPort | None]:
+) -> tuple[str, BondOptions | None, BondPort | None, int]:
     span = found.get(IFLA_LINKINFO)
     if span is None:
-        return "", None, None
+        return "", None, None, 0
     info = attributes(data, *span)
     kind = _text(data, info, IFLA_INFO_KIND)
     bond = port = None
+    vlan_id = 0
+    if kind == "vlan" and IFLA_INFO_DATA in info:
+        vlan_id = _u16(data, attributes(data, *info[IFLA_INFO_DATA]), IFLA_VLAN_ID)
     if kind == "bond" and IFLA_INFO_DATA in info:
         bond = _bond_options(data, attributes(data, *info[IFLA_INFO_DATA]))
     if IFLA_INFO_SLAVE_DATA in info and _text(data, info, IFLA_INFO_SLAVE_KIND) == "bond":
         port = _bond_port(data, attributes(data, *info[IFLA_INFO_SLAVE_DATA]))
-    return kind, bond, port
+    return kind, bond, port, vlan_id
 
 
 def _bond_options(data: bytes, found: dict[int, Span]) -> BondOptions:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from linkhold.decide.watch import Watch, is_watched, watched
 from linkhold.model import Address, HostNetwork, Link
-from linkhold.sensors import netlink
+from linkhold.rtnl import framing as netlink
 from linkhold.sensors.link_codec import (
     Route,
     decode_address,
@@ -40,7 +40,7 @@ from linkhold.sensors.link_codec import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from linkhold.sensors.netlink import Message
+    from linkhold.rtnl.framing import Message
 
 ROUTES = ("inet", "inet6")
 SECTIONS = ("links", "addresses", *ROUTES)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from linkhold.decide.readings import NetworkReading
 from linkhold.model import HostNetwork, Unavailable
-from linkhold.sensors import netlink
+from linkhold.rtnl import framing as netlink
+from linkhold.rtnl.framing import Malformed, Message, NetlinkSocket, Overrun, messages
 from linkhold.sensors.link_table import ROUTES, Table
-from linkhold.sensors.netlink import Malformed, Message, NetlinkSocket, Overrun, messages
 
 if TYPE_CHECKING:
     from linkhold.decide.watch import Watch

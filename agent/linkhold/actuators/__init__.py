@@ -1,0 +1,1 @@
+"""What changes the host. Each effect is read back; each remembers how to undo it."""

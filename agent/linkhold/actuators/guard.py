@@ -1,0 +1,121 @@
+"""The guard of a change: undoes it when nobody commits it, whatever became of who made it.
+
+``python -m linkhold.actuators.guard FOLDER ID``. It is started before the first change and ends
+when the change is committed or undone. Standard library only: it reads the journal, nothing
+else, no configuration, no D-Bus, no broker.
+
+The one who makes a change holds the journal's lock, which the kernel drops when that process
+dies; so its death is noticed at once. One that hangs beyond the deadline is killed first, for
+only one process may change the network at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from linkhold.actuators.journal import PRIVATE, WAITING, Journal
+from linkhold.actuators.perform import write_file
+from linkhold.actuators.undo import undo
+from linkhold.children import start_alone
+from linkhold.model import HostError
+
+if TYPE_CHECKING:
+    from linkhold.actuators.journal import Document
+
+LOOK_S = 0.1
+READY_S = 10.0
+READY_FILE = "guard"
+
+
+def arm(journal: Journal, change: str) -> None:
+    """Start the guard of ``change`` and wait until it watches.
+
+    Raises :class:`HostError` when it does not: then nothing may be changed.
+    """
+    ready = journal.where / READY_FILE
+    argv = [sys.executable, "-I", "-c", _MAIN.format(_source_root()), str(journal.where), change]
+    start_alone(argv, f"linkhold-guard-{change}")
+    end = time.monotonic() + READY_S
+    while not _is_ready(ready, change):
+        if time.monotonic() > end:
+            raise HostError(
+                f"the guard that undoes a failed change did not start within {READY_S:g} s; "
+                "nothing was changed"
+            )
+        time.sleep(0.02)
+
+
+_MAIN = (
+    "import sys; sys.path.insert(0, {0!r}); "
+    "from linkhold.actuators.guard import main; sys.exit(main(sys.argv[1:]))"
+)
+"""Started with -I, so that no variable or file of a user's decides what root's guard imports."""
+
+
+def _source_root() -> str:
+    return str(Path(__file__).resolve().parents[2])
+
+
+def _is_ready(path: Path, change: str) -> bool:
+    try:
+        return path.read_text(encoding="ascii") == change
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def main(argv: list[str]) -> int:
+    """Guard one change; return 0 when it was committed or undone, 1 when the undo failed."""
+    folder, change = argv
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # a shutdown or logout is no reason to stop guarding
+    journal = Journal(Path(folder))
+    write_file(journal.where / READY_FILE, change, PRIVATE)
+    while True:
+        document = journal.read()
+        if document is None or document["id"] != change:
+            return 0
+        overdue = time.monotonic_ns() > document["deadline_mono_ns"]
+        if journal.hold():
+            if _is_over(journal, change):
+                return 0
+            if overdue or _left_alone(journal):
+                reason = "not confirmed in time" if overdue else "who made the change died"
+                return 1 if undo(journal, reason) else 0
+            journal.release()
+        elif overdue:
+            _end(document)
+        time.sleep(LOOK_S)
+
+
+def _is_over(journal: Journal, change: str) -> bool:
+    document = journal.read()
+    return document is None or document["id"] != change
+
+
+def _left_alone(journal: Journal) -> bool:
+    """Whether nobody holds a change that somebody should be at work on."""
+    document = journal.read()
+    return document is not None and document["state"] != WAITING
+
+
+def _end(document: Document) -> None:
+    """Kill the one that hangs; by pidfd and start time, since the pid may be another's by now."""
+    with contextlib.suppress(OSError, ValueError):
+        fd = os.pidfd_open(document["pid"])
+        try:
+            if started_at(document["pid"]) == document["started"]:
+                signal.pidfd_send_signal(fd, signal.SIGKILL)
+        finally:
+            os.close(fd)
+
+
+def started_at(pid: int) -> int:
+    """Return when a process started, in clock ticks since boot (proc(5), field 22)."""
+    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    return int(stat.rpartition(")")[2].split()[19])

@@ -1,0 +1,156 @@
+"""The journal of a change of the network: what is done, how to undo it, who is at it.
+
+One change at a time. The folder holds ``journal.json``, the change that is neither committed nor
+undone; ``lock``, which whoever works on it holds (the kernel drops it when that process dies);
+``committed-<bond>.json`` for each bond that was made; and ``last.json``, how the last change
+ended. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from linkhold.actuators.perform import write_file
+from linkhold.model import HostError
+from linkhold.paths import state_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Document = dict[str, Any]
+
+APPLYING, WAITING, CONFIRMED, FAILED = "applying", "waiting", "confirmed", "failed"
+PRIVATE = 0o600
+
+
+def folder() -> Path:
+    """Return where the journal is kept: ``bond`` in the agent's state folder."""
+    return state_dir() / "bond"
+
+
+def boot_id() -> str:
+    """Return the kernel's id of this boot."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+class Journal:
+    """The journal in one folder, held or not."""
+
+    def __init__(self, where: Path | None = None) -> None:
+        self.where = where or folder()
+        self._fd = -1
+
+    # Who works on it.
+
+    def hold(self, *, wait_s: float = 0.0) -> bool:
+        """Become the one who works on it; False when another process is and stays so."""
+        self.where.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = os.open(self.where / "lock", flags, PRIVATE)
+        end = time.monotonic() + wait_s
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= end:
+                    os.close(fd)
+                    return False
+                time.sleep(0.05)
+            else:
+                self._fd = fd
+                return True
+
+    def release(self) -> None:
+        """Let others work on it."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    @contextlib.contextmanager
+    def held(self, *, wait_s: float = 0.0) -> Iterator[None]:
+        """Hold it for a while; raises :class:`HostError` when another process works on it."""
+        if not self.hold(wait_s=wait_s):
+            pid = (self.read() or {}).get("pid", "?")
+            raise HostError(
+                f"another change of the network is at work (process {pid}); wait until it has "
+                "ended: linkhold bond status"
+            )
+        try:
+            yield
+        finally:
+            self.release()
+
+    # What it says.
+
+    def read(self) -> Document | None:
+        """Return the unfinished change, or None.
+
+        Raises :class:`HostError` when the file is damaged: then nobody knows what to undo.
+        """
+        return self._load("journal.json")
+
+    def write(self, document: Document) -> None:
+        """Replace the journal; on disk when this returns."""
+        text = json.dumps(document, separators=(",", ":"))
+        write_file(self.where / "journal.json", text, PRIVATE)
+
+    def committed(self) -> dict[str, Document]:
+        """Return the records of the bonds that were made here, by name."""
+        found = {}
+        for path in sorted(self.where.glob("committed-*.json")):
+            record = self._load(path.name)
+            if record is not None:
+                found[path.stem.removeprefix("committed-")] = record
+        return found
+
+    def commit(self, document: Document) -> None:
+        """Make the change final: its record is kept (or, of a removal, dropped)."""
+        path = self.where / f"committed-{document['bond']}.json"
+        record = {**document["record"], "at": time.time()}
+        removed = document["action"] == "remove"
+        write_file(path, None if removed else json.dumps(record), PRIVATE)
+        self.finish(document, "committed", [])
+
+    def finish(self, document: Document, how: str, problems: list[str]) -> None:
+        """Note how a change ended and close the journal; a failed undo stays open."""
+        last = {
+            "id": document["id"],
+            "bond": document["bond"],
+            "action": document["action"],
+            "ended": how,
+            "reason": document.get("reason", ""),
+            "problems": problems,
+            "at": time.time(),
+        }
+        write_file(self.where / "last.json", json.dumps(last), PRIVATE)
+        if how == FAILED:
+            self.write({**document, "state": FAILED, "problems": problems})
+        else:
+            write_file(self.where / "journal.json", None, PRIVATE)
+
+    def last(self) -> Document | None:
+        """Return how the last change ended, or None."""
+        return self._load("last.json")
+
+    def _load(self, name: str) -> Document | None:
+        path = self.where / name
+        try:
+            document = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise HostError(f"{path}: {error.strerror}") from error
+        except ValueError as error:
+            raise HostError(
+                f"{path} is damaged ({error}); look at the network with `ip address` and "
+                "`ip route`, mend it by hand and remove the file"
+            ) from error
+        if not isinstance(document, dict):
+            raise HostError(f"{path} is damaged: no JSON object; remove it")
+        return document

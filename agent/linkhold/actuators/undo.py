@@ -1,0 +1,57 @@
+"""The way back of a change: every step that is needed, whatever became of those before it.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from linkhold.actuators.journal import FAILED, boot_id
+from linkhold.actuators.perform import perform
+from linkhold.model import LinkholdError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from linkhold.actuators.journal import Journal
+
+TRIES = 3
+PAUSE_S = 1.0
+AFTER_A_BOOT = frozenset({"file", "restore"})
+"""What outlives a reboot. The kernel's network does not: whoever made it makes it again."""
+
+
+def undo(journal: Journal, reason: str) -> list[str]:
+    """Bring the host back to what it was before the journal's change; return what failed.
+
+    The caller holds the journal. A step that fails does not end the others; what failed is tried
+    again, all of it in order, before this gives up and leaves the journal open.
+    """
+    document = journal.read()
+    if document is None:
+        return []
+    document = {**document, "reason": document.get("reason") or reason}
+    steps = [step for step in document["undo"] if step["since"] <= document["phase"]]
+    if document["boot_id"] != boot_id():
+        steps = [step for step in steps if step["do"] in AFTER_A_BOOT]
+    problems: list[str] = []
+    for attempt in range(TRIES):
+        if attempt:
+            time.sleep(PAUSE_S)
+        problems = _attempt(steps)
+        if not problems:
+            break
+    journal.finish(document, FAILED if problems else "undone", problems)
+    return problems
+
+
+def _attempt(steps: Iterable[dict[str, Any]]) -> list[str]:
+    problems = []
+    for step in steps:
+        try:
+            perform(step)
+        except (LinkholdError, OSError) as error:
+            problems.append(str(error))
+    return problems

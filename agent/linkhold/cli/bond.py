@@ -1,0 +1,80 @@
+"""``linkhold bond``: plan, make, confirm, undo, remove, test and show active-backup bonds."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from pathlib import Path
+
+from linkhold import config
+from linkhold.model import ConfigError
+
+_DESCRIPTION = """\
+Active-backup bonds of this node, as `bonds:` in the configuration wants them.
+
+plan shows what apply would do and why it would refuse; it changes nothing. apply does it, watched
+by a guard that undoes everything when the network does not work afterwards, whatever becomes of
+this command. Nothing here needs a running agent.
+"""
+
+VERBS = {
+    "plan": "show what apply would change, in order, and why it would refuse",
+    "apply": "make the bonds of the configuration; undone unless verified and confirmed",
+    "confirm": "make a change permanent that waits for it (apply --manual)",
+    "rollback": "undo a change that is not committed yet",
+    "remove": "take a bond away again: its primary NIC carries everything as before",
+    "status": "show bonds, a change that is under way, and how the last one ended",
+    "test": "move to the standby and back, and measure what that costs",
+}
+_MODULES = {verb: f"linkhold.cli.bond_{verb}" for verb in ("plan", "apply", "status", "test")}
+_MODULES |= dict.fromkeys(("confirm", "rollback", "remove"), "linkhold.cli.bond_end")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verbs and their arguments."""
+    parser.description = _DESCRIPTION
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    verbs = parser.add_subparsers(metavar="VERB", title="verbs", dest="verb", required=True)
+    for verb, help_ in VERBS.items():
+        one = verbs.add_parser(verb, help=help_, description=help_, allow_abbrev=False)
+        if verb not in {"confirm", "rollback"}:
+            many = verb in {"plan", "apply", "status"}
+            one.add_argument(
+                "bond",
+                nargs="?" if many else None,
+                metavar="BOND",
+                help="name of the bond" + (" (default: all)" if many else ""),
+            )
+            one.add_argument("--config", type=Path, metavar="FILE", help="configuration file")
+        one.add_argument("--json", action="store_true", help="print one JSON document")
+        if verb in {"apply", "remove"}:
+            one.add_argument("--yes", action="store_true", help="do not ask")
+        if verb == "apply":
+            one.add_argument(
+                "--manual",
+                action="store_true",
+                help="wait for `linkhold bond confirm`; without it the change is undone",
+            )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run one verb and return the exit code."""
+    return int(importlib.import_module(_MODULES[args.verb]).run(args))
+
+
+def wanted_bonds(args: argparse.Namespace) -> dict[str, config.BondSettings]:
+    """Return the entries of ``bonds:`` that a command means.
+
+    Raises :class:`ConfigError` when there is none, or none of that name.
+    """
+    bonds = dict(config.load(args.config).bonds)
+    where = args.config or config.DEFAULT_PATH
+    if not bonds:
+        hint = "bonds: {bond0: {members: [eth0, eth1]}}"
+        raise ConfigError((f"{where}: no bonds: are configured; the smallest one: {hint}",))
+    if args.bond is None:
+        return bonds
+    if args.bond not in bonds:
+        names = ", ".join(bonds)
+        raise ConfigError((f"{where}: bonds: has no {args.bond!r}; allowed: {names}",))
+    return {args.bond: bonds[args.bond]}

@@ -1,0 +1,86 @@
+"""``linkhold bond confirm``, ``rollback`` and ``remove``: how a change ends."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from linkhold.actuators.compile import compiled
+from linkhold.actuators.journal import WAITING, Journal
+from linkhold.actuators.transaction import Options, Transaction, outcome_text, roll_back
+from linkhold.cli.bond_apply import agreed, hangup_survived, tell
+from linkhold.decide.bonding.remove import plan_removal
+from linkhold.model import HostError
+from linkhold.survey import snapshot
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+WAIT_S = 20.0
+"""An undo that the guard is at takes a NIC's link training and a few messages."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """End a change in one of the three ways; return 0 when that worked."""
+    if os.geteuid() != 0:
+        raise HostError(f"bond {args.verb} changes the network: run it as root")
+    say = (lambda _: None) if args.json else tell
+    with hangup_survived():
+        outcome = {"confirm": _confirm, "rollback": _rollback, "remove": _remove}[args.verb](
+            args, say
+        )
+    if args.json:
+        print(json.dumps({"outcome": outcome}))
+    return 0
+
+
+def _confirm(_args: argparse.Namespace, say: Callable[[str], None]) -> str:
+    journal = Journal()
+    with journal.held():
+        outcome = Transaction.resumed(journal, say).confirm()
+    say("verified and committed")
+    return outcome
+
+
+def _rollback(_args: argparse.Namespace, say: Callable[[str], None]) -> str:
+    journal = Journal()
+    found = journal.read()
+    if found is None:
+        last = journal.last()
+        if last is not None and last["ended"] == "undone":
+            say(f"nothing to do: the change of {last['bond']} was undone already")
+            return "undone"
+        raise HostError(
+            "no change is unfinished: nothing to roll back; a committed bond is taken away with: "
+            "linkhold bond remove BOND"
+        )
+    with journal.held(wait_s=WAIT_S):
+        if journal.read() is None:
+            say("undone by the guard meanwhile")
+            return "undone"
+        problems = roll_back(journal, "bond rollback")
+    if problems:
+        raise HostError(outcome_text("rolled back as asked", problems))
+    say("undone: the host is as before")
+    return "undone"
+
+
+def _remove(args: argparse.Namespace, say: Callable[[str], None]) -> str:
+    journal = Journal()
+    record = journal.committed().get(args.bond)
+    look = snapshot.take(("default", args.bond, *((record or {}).get("members", ()))))
+    plan = plan_removal(args.bond, look, record)
+    if plan.refusals:
+        raise HostError("; ".join(refusal.text for refusal in plan.refusals))
+    for phase in plan.phases:
+        say(f"  {phase.title}")
+    if not args.yes and not agreed(f"take {args.bond} away?"):
+        return "declined"
+    outcome = Transaction(journal, compiled(plan), say).run(Options())
+    say(f"{args.bond} is gone; {plan.record['live']} carries what it carried")
+    return outcome
+
+
+__all__ = ["WAITING", "run"]

@@ -1,0 +1,82 @@
+"""``linkhold bond plan``: what would be done, in order, and why it would be refused."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from linkhold.cli import bond
+from linkhold.decide.bonding.plan import plan
+from linkhold.survey.prepare import prepare
+
+if TYPE_CHECKING:
+    import argparse
+
+    from linkhold.config import BondSettings
+    from linkhold.decide.bonding.steps import Plan
+
+REFUSED = 1
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the plan of each bond; return 1 when one of them would be refused."""
+    plans = [make(name, settings) for name, settings in bond.wanted_bonds(args).items()]
+    if args.json:
+        print(json.dumps([document(one) for one in plans], indent=2, ensure_ascii=False))
+    else:
+        for one in plans:
+            show(one)
+    return REFUSED if any(one.refusals for one in plans) else 0
+
+
+def make(name: str, settings: BondSettings) -> Plan:
+    """Look at the host and return the plan for one bond."""
+    found = prepare(name, settings)
+    return plan(name, settings, found.look, found.survey, found.asked)
+
+
+def document(one: Plan) -> dict[str, Any]:
+    """Return a plan as a document for programs."""
+    return {
+        "bond": one.bond,
+        "action": one.action,
+        "changes": bool(one.phases),
+        "refusals": [
+            {"subject": r.subject, "reason": r.reason, "remedy": r.remedy} for r in one.refusals
+        ],
+        "warnings": list(one.warnings),
+        "interruption": one.interruption,
+        "phases": [
+            {"title": phase.title, "steps": [step.text for step in phase.steps]}
+            for phase in one.phases
+        ],
+        "undo": [undo.step.text for undo in one.undo],
+        "confirm_after_s": one.confirm_after_s,
+        "guard_s": one.guard_s,
+    }
+
+
+def show(one: Plan) -> None:
+    """Print a plan for a person."""
+    if one.refusals:
+        print(f"{one.bond}: refused")
+        for refusal in one.refusals:
+            print(f"  {refusal.subject}: {refusal.reason}")
+            print(f"    do this: {refusal.remedy}")
+        return
+    for warning in one.warnings:
+        print(f"{one.bond}: warning: {warning}")
+    if not one.phases:
+        print(f"{one.bond}: is as wanted, nothing to do")
+        return
+    print(f"{one.bond}: would be done, in this order")
+    for number, phase in enumerate(one.phases, 1):
+        print(f"  {number}. {phase.title}{' (after confirmation)' if phase.confirmed else ''}")
+        for step in phase.steps:
+            for line in step.text.split("; "):
+                print(f"       {line}")
+    print(f"  interruption: {one.interruption}")
+    print(
+        f"  confirmed by itself when all checks hold for {one.confirm_after_s:g} s; "
+        f"undone when that is not reached within {one.guard_s:g} s"
+    )

@@ -1,0 +1,125 @@
+"""A bond that stands already becomes as wanted: missing members join, options are set. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from linkhold.decide.bonding.convert import as_before
+from linkhold.decide.bonding.objects import belongings
+from linkhold.decide.bonding.steps import (
+    GONE_ALREADY,
+    Await,
+    Burst,
+    Phase,
+    Refusal,
+    SetBond,
+    SetLink,
+    Undo,
+)
+from linkhold.decide.bonding.wanted import differing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from linkhold.decide.bonding.wanted import Wanted
+    from linkhold.model.look import Look, LookedLink
+
+NEEDS_NO_MEMBERS = ("mode", "fail_over_mac")
+"""BOND_OPTFLAG_NOSLAVES in bond_options.c."""
+RESCALED_BY_MIIMON = ("updelay", "downdelay", "peer_notif_delay")
+"""Kept as multiples of miimon: whoever sets miimon sets them as well, or they change with it."""
+ARP_MONITOR = ("arp_interval", "arp_validate", "arp_ip_target", "ns_ip6_target")
+"""What setting miimon switches off, and what an undo must therefore set again."""
+
+
+def wanted_changes(wanted: Wanted, bond: Mapping[str, object]) -> dict[str, tuple[object, object]]:
+    """Return the options of a standing bond that differ: name -> (wanted, seen).
+
+    ``bond`` has interfaces by name (:func:`linkhold.actuators.checks.named`). An option that
+    this kernel does not report does not differ: it cannot be set either.
+    """
+    known = {**wanted.options, "primary": wanted.primary}
+    reported = {name: value for name, value in known.items() if name in bond}
+    return differing(reported, bond)
+
+
+def refusals(wanted: Wanted, look: Look, bond: Mapping[str, object]) -> Iterator[Refusal]:
+    """Yield what keeps a standing bond from becoming as wanted."""
+    standing = look.link(wanted.name)
+    assert standing is not None  # noqa: S101 - the caller found it there
+    ports = look.ports_of(standing.index)
+    for name, (want, seen) in wanted_changes(wanted, bond).items():
+        if name in NEEDS_NO_MEMBERS and ports:
+            reason = f"{name} is {seen}, wanted {want}; the kernel changes it without members only"
+            remedy = f"run linkhold bond remove {wanted.name}, then apply"
+            yield Refusal(wanted.name, reason, remedy)
+    for name in wanted.members:
+        link = look.link(name)
+        if link is None or link.master == standing.index:
+            continue
+        if belongings(look, name).routable:
+            addresses = ", ".join(a.address for a in belongings(look, name).routable)
+            remedy = f"take them away (ip address flush dev {name}), then plan again"
+            yield Refusal(name, f"has addresses of its own ({addresses})", remedy)
+
+
+def phases(
+    wanted: Wanted, look: Look, bond: Mapping[str, object]
+) -> tuple[tuple[Phase, ...], tuple[Undo, ...]]:
+    """Return what is to be done, nothing when the bond is as wanted, and the way back."""
+    standing = look.link(wanted.name)
+    assert standing is not None  # noqa: S101 - the caller found it there
+    found: list[Phase] = []
+    undo: list[Undo] = []
+    joining = [
+        link
+        for name in wanted.members
+        if (link := look.link(name)) is not None and link.master != standing.index
+    ]
+    if joining:
+        undo += [Undo(step, len(found)) for link in joining for step in _leave(link)]
+        found.append(_join(wanted, joining))
+    options = _to_send(wanted, bond)
+    if options:
+        before = {name: bond[name] for name in (*options, *ARP_MONITOR) if name in bond}
+        undo.insert(0, Undo(Burst((_back(wanted.name, before),)), len(found)))
+        title = f"set options of {wanted.name}: {', '.join(options)}"
+        found.append(Phase(title, (Burst((SetBond(wanted.name, options),)),)))
+    return tuple(found), tuple(undo)
+
+
+def _to_send(wanted: Wanted, bond: Mapping[str, object]) -> dict[str, object]:
+    changes = wanted_changes(wanted, bond)
+    options = {name: want for name, (want, _) in changes.items()}
+    if "miimon" in options:
+        options |= {n: wanted.options[n] for n in RESCALED_BY_MIIMON if n in bond}
+    return options
+
+
+def _back(name: str, before: Mapping[str, object]) -> SetBond:
+    """Return the message that sets old options again: of the two monitors the one that ran."""
+    options = dict(before)
+    if options.get("arp_interval"):
+        options.pop("miimon", None)
+        for delay in RESCALED_BY_MIIMON:
+            options.pop(delay, None)
+    else:
+        for arp in ARP_MONITOR:
+            options.pop(arp, None)
+        if not options.get("miimon"):
+            for delay in RESCALED_BY_MIIMON:
+                options.pop(delay, None)
+    return SetBond(name, options, fine=GONE_ALREADY)
+
+
+def _join(wanted: Wanted, joining: list[LookedLink]) -> Phase:
+    names = tuple(link.name for link in joining)
+    steps = [Burst((SetLink(name, up=False, master=wanted.name),)) for name in names]
+    return Phase(
+        f"{' and '.join(names)} join {wanted.name}", (*steps, Await(names, bond=wanted.name))
+    )
+
+
+def _leave(link: LookedLink) -> Iterator[Burst]:
+    yield Burst((SetLink(link.name, master="", fine=GONE_ALREADY),))
+    yield Burst((as_before(link),))

@@ -1,0 +1,222 @@
+"""Everything that lives on one interface, as messages that put it on another. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from linkhold.decide.bonding.steps import GONE_ALREADY, THERE_ALREADY, SendObject
+from linkhold.model.look import (
+    IFA_F_NOPREFIXROUTE,
+    RTPROT_KERNEL,
+    Look,
+    LookedAddress,
+    LookedRoute,
+)
+from linkhold.rtnl import retarget
+from linkhold.rtnl.framing import NLM_F_REPLACE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from linkhold.decide.bonding.steps import Change
+
+NLM_F_EXCL, NLM_F_CREATE = 0x200, 0x400
+RT_TABLE_LOCAL = 255
+RTN_UNICAST = 1
+NUD_IN_USE = 0x02 | 0x04 | 0x08 | 0x10 | 0x80
+"""Reachable, stale, delay, probe, permanent (linux/neighbour.h)."""
+MOST_NEIGHBOURS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Belongings:
+    """What an interface carries and a move has to take along."""
+
+    name: str
+    index: int
+    addresses: tuple[LookedAddress, ...]
+    routes: tuple[LookedRoute, ...]
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Its addresses without prefix lengths."""
+        return tuple(address.address.partition("/")[0] for address in self.addresses)
+
+    @property
+    def routable(self) -> tuple[LookedAddress, ...]:
+        """Its addresses but those that the kernel makes by itself."""
+        return tuple(address for address in self.addresses if not address.link_local)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nobody would miss it."""
+        return not self.routable and not any(r.protocol != RTPROT_KERNEL for r in self.routes)
+
+
+def belongings(look: Look, name: str) -> Belongings:
+    """Return what the interface ``name`` carries; an absent one carries nothing."""
+    link = look.link(name)
+    if link is None:
+        return Belongings(name, 0, (), ())
+    routes = tuple(route for route in look.routes_of(link.index) if not _kernels_own(route))
+    return Belongings(name, link.index, look.addresses_of(link.index), routes)
+
+
+def _kernels_own(route: LookedRoute) -> bool:
+    """Whether the kernel makes the route by itself with an address or a link.
+
+    Those are the local table (local, broadcast, multicast, anycast) and fe80::/64.
+    """
+    if route.protocol != RTPROT_KERNEL:
+        return False
+    link_local = route.family == "inet6" and route.destination.startswith("fe80:")
+    return route.table == RT_TABLE_LOCAL or route.kind != RTN_UNICAST or link_local
+
+
+def fingerprint(look: Look, name: str) -> str:
+    """Return a digest of addresses and routes of an interface: whether somebody changed them.
+
+    Lifetimes and states count down or settle by themselves, so they are left out.
+    """
+    mine = belongings(look, name)
+    lines = [f"{a.family} {a.address}" for a in mine.addresses]
+    lines += [f"{r.family} {r.table} {r.destination} {r.gateway} {r.metric}" for r in mine.routes]
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
+
+
+def moved(look: Look, source: str, target: str) -> tuple[Change, ...]:
+    """Return the burst that moves everything from ``source`` to ``target``.
+
+    First the addresses, so that routes may name them as their source; then the routes that the
+    kernel made with the old addresses give way to those that it made with the new ones; then the
+    others are replaced, those without a gateway first, since a gateway must be reachable when a
+    route through it is made. ``source`` keeps its addresses until it is taken out.
+    """
+    mine = belongings(look, source)
+    made, others = _split(mine)
+    return (
+        *put_addresses(mine, target),
+        *_nexthops(look, mine.index, target),
+        *_neighbours(look, mine.index, target),
+        *(drop_route(look, route) for route in made),
+        *(put_route(look, route, source, target) for route in others),
+        *_rules_put(look, source, target),
+        *_rules_dropped(look, source, source),
+    )
+
+
+def put_back(look: Look, source: str, target: str) -> tuple[Change, ...]:
+    """Return the burst that brings back to ``source`` what ``moved`` took to ``target``.
+
+    It may be sent when nothing, all or part was moved, and again.
+    """
+    mine = belongings(look, source)
+    made, others = _split(mine)
+    return (
+        *put_addresses(mine, source),
+        *_nexthops(look, mine.index, source),
+        *_neighbours(look, mine.index, source),
+        *(put_route(look, route, source, source) for route in (*made, *others)),
+        *_rules_put(look, source, source),
+        *_rules_dropped(look, source, target),
+    )
+
+
+def put_addresses(mine: Belongings, target: str) -> Iterator[SendObject]:
+    """Yield the addresses of ``mine`` as addresses of ``target``, in their order."""
+    for one in mine.addresses:
+        template = retarget.address(one, mine.name, target)
+        text = f"address {one.address} on {target}"
+        yield SendObject(text, retarget.RTM_NEWADDR, template, NLM_F_CREATE, THERE_ALREADY)
+
+
+def drop_addresses(mine: Belongings, target: str = "") -> Iterator[SendObject]:
+    """Yield the removal of every address of ``mine`` from it, or from ``target``."""
+    name = target or mine.name
+    for one in mine.addresses:
+        template = retarget.address(one, mine.name, name)
+        text = f"no address {one.address} on {name}"
+        yield SendObject(text, retarget.RTM_DELADDR, template, 0, GONE_ALREADY)
+
+
+def _split(mine: Belongings) -> tuple[list[LookedRoute], list[LookedRoute]]:
+    """Return the routes that come with an address, and the others in order of making."""
+    prefixes = {
+        (one.family, str(ipaddress.ip_interface(one.address).network))
+        for one in mine.addresses
+        if not one.flags & IFA_F_NOPREFIXROUTE
+    }
+    made: list[LookedRoute] = []
+    others: list[LookedRoute] = []
+    for route in mine.routes:
+        comes = route.protocol == RTPROT_KERNEL and not route.gateway
+        comes = comes and (route.family, route.destination) in prefixes
+        (made if comes else others).append(route)
+    return made, sorted(others, key=lambda route: (bool(route.gateway), route.nexthop_id > 0))
+
+
+def _where(route: LookedRoute) -> str:
+    via = f" via {route.gateway}" if route.gateway else ""
+    metric = f" metric {route.metric}" if route.metric else ""
+    table = "" if route.table == 254 else f" table {route.table}"  # noqa: PLR2004 - RT_TABLE_MAIN
+    return f"{route.destination}{via}{metric}{table}"
+
+
+def put_route(look: Look, route: LookedRoute, source: str, target: str) -> SendObject:
+    """Return a route with ``target`` in the place of ``source``; other next hops stay."""
+    names = {index: look.name_of(index) for index in route.indexes}
+    names = {index: target if name == source else name for index, name in names.items()}
+    template = retarget.route(route, names)
+    flags = NLM_F_CREATE | NLM_F_REPLACE
+    text = f"route {_where(route)} on {target}"
+    return SendObject(text, retarget.RTM_NEWROUTE, template, flags, THERE_ALREADY)
+
+
+def drop_route(look: Look, route: LookedRoute) -> SendObject:
+    """Return the removal of a route."""
+    names = {index: look.name_of(index) for index in route.indexes}
+    text = f"no route {_where(route)} on {', '.join(names.values())}"
+    return SendObject(text, retarget.RTM_DELROUTE, retarget.route(route, names), 0, GONE_ALREADY)
+
+
+def _nexthops(look: Look, index: int, target: str) -> Iterator[SendObject]:
+    for one in look.nexthops:
+        if one.index == index and index:
+            text = f"nexthop {one.id} on {target}"
+            template = retarget.nexthop(one, target)
+            flags = NLM_F_CREATE | NLM_F_REPLACE
+            yield SendObject(text, retarget.RTM_NEWNEXTHOP, template, flags)
+
+
+def _neighbours(look: Look, index: int, target: str) -> Iterator[SendObject]:
+    known = [
+        one
+        for one in look.neighbours
+        if one.index == index and one.state & NUD_IN_USE and one.mac and any(one.mac.split(":"))
+    ]
+    for one in known[:MOST_NEIGHBOURS]:
+        text = f"neighbour {one.address} on {target}"
+        template = retarget.neighbour(one, target)
+        flags = NLM_F_CREATE | NLM_F_REPLACE
+        yield SendObject(text, retarget.RTM_NEWNEIGH, template, flags, (22,))
+
+
+def _rules_put(look: Look, source: str, target: str) -> Iterator[SendObject]:
+    for one in look.rules:
+        if source in {one.iif, one.oif}:
+            template = retarget.rule(one, lambda name: target if name == source else name)
+            text = f"rule {one.priority} for {target}"
+            flags = NLM_F_CREATE | NLM_F_EXCL  # without EXCL the kernel keeps two of a kind
+            yield SendObject(text, retarget.RTM_NEWRULE, template, flags, THERE_ALREADY)
+
+
+def _rules_dropped(look: Look, source: str, named: str) -> Iterator[SendObject]:
+    """Yield the removal of the rules of ``source`` in the form in which they name ``named``."""
+    for one in look.rules:
+        if source in {one.iif, one.oif}:
+            template = retarget.rule(one, lambda name: named if name == source else name)
+            text = f"no rule {one.priority} for {named}"
+            yield SendObject(text, retarget.RTM_DELRULE, template, 0, GONE_ALREADY)

@@ -1,0 +1,217 @@
+"""``linkhold bond plan``: from what is wanted and what there is to what would be done. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+from linkhold.decide.bonding import adjust, convert, handover, refusals
+from linkhold.decide.bonding.objects import Belongings, belongings
+from linkhold.decide.bonding.steps import Checks, Phase, Plan, Refusal, Undo
+from linkhold.decide.bonding.wanted import Wanted, resolve
+from linkhold.model.survey import Known
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from linkhold.config.settings import BondSettings
+    from linkhold.model.look import Look
+    from linkhold.model.survey import Answer, Survey
+
+NO_LOSS = "none expected: the bond carries before the old NIC is touched"
+ONLY_NIC = "the only NIC goes down and up: as long as its link needs to train, 1 to 5 s on copper"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked on the wire before planning.
+
+    ``answers``: through each member without addresses, whether a target answers. ``pings``:
+    hosts that answered an echo, among them the operator's own.
+    """
+
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    pings: tuple[str, ...] = ()
+
+
+def plan(
+    name: str, settings: BondSettings, look: Look, survey: Survey, asked: Asked = Asked()
+) -> Plan:
+    """Return the plan for one entry of ``bonds:``. Equal arguments give an equal plan."""
+    wanted, missing = resolve(name, settings, survey)
+    against = (*missing, *_refusals(wanted, look, survey, asked))
+    empty = Plan(name, "apply", refusals=against)
+    if against or not wanted.members:
+        return empty
+    standing = look.link(name)
+    live = live_member(wanted, look)
+    if standing is not None:
+        return _adjusted(wanted, look)
+    warnings = tuple(_warnings(wanted, survey, look, asked, live))
+    targets, _ = split_targets(settings, belongings(look, live))
+    if not live:
+        work, interruption = convert.from_idle(wanted, look), "none: the members carry nothing"
+    elif len(wanted.members) == 1:
+        work, interruption = convert.only_nic(wanted, look, live), ONLY_NIC
+    else:
+        work = convert.make_before_break(wanted, look, live, targets)
+        interruption = NO_LOSS
+    phases, undo = handover.around(wanted, live, survey, *work)
+    return Plan(
+        name,
+        "apply",
+        phases=phases,
+        undo=undo,
+        checks=_checks(wanted, look, live, asked),
+        warnings=warnings,
+        interruption=interruption,
+        confirm_after_s=settings.confirm_after_s,
+        guard_s=settings.guard_s,
+        record=record(wanted, look, live),
+    )
+
+
+def live_member(wanted: Wanted, look: Look) -> str:
+    """Return the member that carries the host's network, empty if none does.
+
+    Where several do, the first; :func:`refusals.standby_refusals` then refuses the others.
+    """
+    carrying = [name for name in wanted.members if not belongings(look, name).empty]
+    return carrying[0] if carrying else ""
+
+
+def split_targets(
+    settings: BondSettings, mine: Belongings
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the targets that ARP or ND can ask, and those beyond a router.
+
+    Without configured targets: the gateways of the routes that move.
+    """
+    gateways = [route.gateway for route in mine.routes if route.gateway]
+    chosen = dict.fromkeys(settings.targets or gateways)
+    networks = [ipaddress.ip_interface(address.address).network for address in mine.addresses]
+    networks += [
+        ipaddress.ip_network(route.destination)
+        for route in mine.routes
+        if route.destination != "default" and not route.gateway
+    ]
+    near = {
+        target: any(ipaddress.ip_address(target) in network for network in networks)
+        for target in chosen
+    }
+    on_link = tuple(target for target, yes in near.items() if yes)
+    return on_link, tuple(target for target, yes in near.items() if not yes)
+
+
+def _refusals(wanted: Wanted, look: Look, survey: Survey, asked: Asked) -> Iterator[Refusal]:
+    yield from refusals.host_refusals(wanted, look, survey)
+    standing = look.link(wanted.name)
+    if standing is not None and standing.kind == "bond":
+        yield from adjust.refusals(wanted, look, named_options(look, standing.bond or {}))
+    live = live_member(wanted, look)
+    for name in wanted.members:
+        nic, owner, link = survey.nic(name), survey.owner(name), look.link(name)
+        if standing is not None and link is not None and link.master == standing.index:
+            continue  # a member already; whatever speaks against it did not keep it out
+        if nic is not None:
+            yield from refusals.member_refusals(wanted, nic, look)
+        if owner is not None:
+            yield from refusals.owner_refusals(wanted, owner, live=name == live)
+    if standing is None:
+        yield from refusals.standby_refusals(wanted, look, live, dict(asked.answers))
+
+
+def named_options(look: Look, options: Mapping[str, object]) -> dict[str, object]:
+    """Return options of a bond with interfaces by name; empty for none."""
+    found = dict(options)
+    for key in ("primary", "active_slave"):
+        index = options.get(key)
+        found[key] = look.name_of(index) if isinstance(index, int) and index else ""
+    return found
+
+
+def _adjusted(wanted: Wanted, look: Look) -> Plan:
+    standing = look.link(wanted.name)
+    assert standing is not None  # noqa: S101 - the caller found it there
+    bond = named_options(look, standing.bond or {})
+    phases, undo = adjust.phases(wanted, look, bond)
+    strangers = [p.name for p in look.ports_of(standing.index) if p.name not in wanted.members]
+    warnings = [
+        f"{name} is in {wanted.name} but not in the configuration; "
+        f"take it out with: ip link set {name} nomaster"
+        for name in strangers
+    ]
+    return Plan(
+        wanted.name,
+        "adjust",
+        phases=phases,
+        undo=undo,
+        checks=_checks(wanted, look, wanted.name, Asked()),
+        warnings=tuple(warnings),
+        interruption="none expected: the active member stays" if phases else "",
+        confirm_after_s=wanted.settings.confirm_after_s,
+        guard_s=wanted.settings.guard_s,
+        record=record(wanted, look, ""),
+    )
+
+
+def _checks(wanted: Wanted, look: Look, live: str, asked: Asked) -> Checks:
+    near, far = split_targets(wanted.settings, belongings(look, live))
+    options = {**wanted.options, "primary": wanted.primary}
+    standing = look.link(wanted.name)
+    if standing is not None:
+        reported = standing.bond or {}
+        options = {k: v for k, v in options.items() if k in reported or k == "primary"}
+    pings = dict.fromkeys(host for host in (*asked.pings, *far) if host in asked.pings)
+    return Checks(
+        answers=((wanted.name, near),) if near else (),
+        pings=tuple(pings),
+        bonds={wanted.name: options},
+        members={wanted.name: wanted.members},
+    )
+
+
+def record(wanted: Wanted, look: Look, live: str) -> dict[str, object]:
+    """Return what is kept about a bond that was made, for its removal and for the agent."""
+    links = [link for name in wanted.members if (link := look.link(name)) is not None]
+    return {
+        "bond": wanted.name,
+        "members": list(wanted.members),
+        "live": live,
+        "options": {**wanted.options, "primary": wanted.primary},
+        "originals": {
+            link.name: {k: v for k, v in asdict(link).items() if k in {"mtu", "admin_up", "mac"}}
+            for link in links
+        },
+    }
+
+
+def _warnings(wanted: Wanted, survey: Survey, look: Look, asked: Asked, live: str) -> Iterator[str]:
+    if len(wanted.members) == 1:
+        yield f"{wanted.name} has one member: it protects nothing until a second one joins"
+    if not live:
+        yield f"no member has an address: {wanted.name} will carry nothing until it gets one"
+    near, _ = split_targets(wanted.settings, belongings(look, live))
+    if live and not near:
+        yield (
+            "no gateway and no target in a network of this host: the path cannot be verified; "
+            f"name one under bonds.{wanted.name}.targets"
+        )
+    for name, answer in asked.answers.items():
+        if answer.verdict is Known.UNKNOWN:
+            yield f"{name}: whether the gateway answers through it is unknown ({answer.reason})"
+    if survey.jobs.unread:
+        yield (
+            f"{survey.jobs.unread} processes could not be looked at for NCCL_SOCKET_IFNAME and "
+            "the like; plan as root to see them"
+        )
+    if survey.cloud_init.rewrites is Known.UNKNOWN:
+        yield f"cloud-init: {survey.cloud_init.reason}"
+    if any((nic := survey.nic(name)) and nic.vf for name in wanted.members) and (
+        wanted.fail_over_mac != 1
+    ):
+        yield "a member is a virtual function: without fail_over_mac active its switch drops it"
+
+
+__all__ = ["Asked", "Phase", "Undo", "live_member", "plan", "split_targets"]

@@ -1,0 +1,152 @@
+"""When a bond must not be made, and what to do about it: each reason with its remedy. Pure.
+
+Every rule here is a way in which nodes were lost (facts/bonding.md A2 and A4, complaints R01-R25).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from linkhold.decide.bonding.objects import belongings
+from linkhold.decide.bonding.steps import Refusal
+from linkhold.model.survey import Known, OwnerKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from linkhold.decide.bonding.wanted import Wanted
+    from linkhold.model.look import Look
+    from linkhold.model.survey import Answer, Nic, Owner, Survey
+
+IFNAMSIZ = 15
+HAND_OVER = {
+    OwnerKind.IFUPDOWN: "in /etc/network/interfaces write `iface {nic} inet manual` without auto "
+    "or allow-hotplug, end its dhclient with `dhclient -x {nic}`, then plan again",
+    OwnerKind.IFUPDOWN2: "take `auto {nic}` and its addresses out of /etc/network/interfaces "
+    "(linkhold makes the bond), then plan again",
+    OwnerKind.WICKED: "remove /etc/sysconfig/network/ifcfg-{nic}, set STARTMODE='off' or leave "
+    "wicked (systemctl disable --now wicked), then plan again",
+    OwnerKind.DHCPCD: "write `denyinterfaces {members} {bond}` into /etc/dhcpcd.conf, configure "
+    "a fixed address, then plan again",
+    OwnerKind.DHCLIENT: "end it without giving the lease back (dhclient -x {nic}) and configure a "
+    "fixed address, or let systemd-networkd or NetworkManager own {nic}, then plan again",
+    OwnerKind.CONNMAN: "add {members} to NetworkInterfaceBlacklist in /etc/connman/main.conf, "
+    "restart connman, then plan again",
+    OwnerKind.UNKNOWN: "run the plan as root, so that it can see who configures {nic}",
+}
+
+
+def host_refusals(wanted: Wanted, look: Look, survey: Survey) -> Iterator[Refusal]:
+    """Yield what speaks against the bond on this host, members and their owners apart."""
+    standing = look.link(wanted.name)
+    if standing is not None and standing.kind != "bond":
+        kind = standing.kind or "a NIC"
+        reason = f"an interface of this name is there, and is no bond ({kind})"
+        yield Refusal(wanted.name, reason, "choose another name under bonds:")
+    for member in sorted(survey.root.interfaces & set(wanted.members)):
+        mounts = ", ".join(m.mount for m in survey.root.mounts if m.interface == member)
+        reason = f"the system's own files ({mounts}) come over it"
+        remedy = "make the bond in the initramfs (dracut bond=..., rd.neednet), not while it runs"
+        yield Refusal(member, reason, remedy)
+    if survey.root.over_network is Known.YES and not survey.root.interfaces:
+        yield Refusal(
+            wanted.name,
+            "the root file system comes over the network, over an interface that was not found",
+            "make the bond in the initramfs (dracut bond=..., rd.neednet), not while it runs",
+        )
+    yield from _jobs(wanted, survey)
+    if survey.cloud_init.rewrites is Known.YES:
+        yield Refusal(
+            "cloud-init",
+            f"would write the network anew at the next boot ({survey.cloud_init.reason})",
+            "write `network: {config: disabled}` into "
+            "/etc/cloud/cloud.cfg.d/99-disable-network-config.cfg",
+        )
+
+
+def _jobs(wanted: Wanted, survey: Survey) -> Iterator[Refusal]:
+    for pin in survey.jobs.pins:
+        if pin.member in wanted.members:
+            who = f"process {pin.pid} ({pin.command})" if pin.pid else pin.source
+            yield Refusal(
+                who,
+                f"{pin.variable}={pin.value} ties it to {pin.member}, which will have no address",
+                f"wait for the job to end, and set {pin.variable}={wanted.name} (or unset it)",
+            )
+
+
+def member_refusals(wanted: Wanted, nic: Nic, look: Look) -> Iterator[Refusal]:
+    """Yield what speaks against one NIC as a member."""
+    if nic.cloud is not None and nic.cloud.certain:
+        remedy = "leave it alone: use uplinks: for a second way out of a cloud machine"
+        yield Refusal(nic.name, f"a cloud NIC ({nic.cloud.reason})", remedy)
+    if nic.netvsc_partner:
+        reason = f"the other half of {nic.netvsc_partner} (Hyper-V accelerated networking)"
+        yield Refusal(nic.name, reason, "leave the pair alone; Azure fails over by itself")
+    if nic.wireless:
+        reason = "a wireless NIC sends under its own MAC only"
+        yield Refusal(nic.name, reason, "use uplinks: for it")
+    yield from _uppers(wanted, nic)
+    if nic.xdp:
+        reason = "an XDP program is attached, which would not see the bond's traffic"
+        yield Refusal(nic.name, reason, "detach it (ip link set dev ... xdp off), then plan again")
+    link = look.link(nic.name)
+    if link is not None and nic.hw_type not in {1, 32}:
+        reason = f"no Ethernet or InfiniBand interface (ARPHRD {nic.hw_type})"
+        yield Refusal(nic.name, reason, "name another NIC")
+
+
+def _uppers(wanted: Wanted, nic: Nic) -> Iterator[Refusal]:
+    on_top = [upper for upper in nic.uppers if upper.name != wanted.name]
+    masters = [upper for upper in on_top if upper.master and upper.kind != "netvsc"]
+    for master in masters:
+        remedy = f"take it out first (ip link set {nic.name} nomaster), where that is meant"
+        yield Refusal(nic.name, f"belongs to {master.name} ({master.kind})", remedy)
+    shared = [upper for upper in on_top if not upper.master]
+    if shared:
+        names = ", ".join(f"{upper.name} ({upper.kind})" for upper in shared)
+        reason = f"has {names} on top, which would stay on the member and not fail over"
+        remedy = f"remove them, apply, and make them anew on {wanted.name}"
+        yield Refusal(nic.name, reason, remedy)
+
+
+def owner_refusals(wanted: Wanted, owner: Owner, *, live: bool) -> Iterator[Refusal]:
+    """Yield what speaks against taking a NIC from whoever configures it."""
+    fill = {
+        "nic": owner.name,
+        "bond": wanted.name,
+        "members": " ".join(wanted.members),
+    }
+    evidence = f" ({owner.evidence[0]})" if owner.evidence else ""
+    if not owner.native and owner.kind is not OwnerKind.NOBODY:
+        name = "something unknown" if owner.kind is OwnerKind.UNKNOWN else owner.kind.value
+        reason = f"is configured by {name}{evidence}, to which a bond cannot be handed over"
+        yield Refusal(owner.name, reason, HAND_OVER[owner.kind].format(**fill))
+    elif owner.dhcp and not owner.native and live:
+        reason = "has its address by DHCP, and nobody would renew the lease on the bond"
+        remedy = "let systemd-networkd or NetworkManager own it, or configure a fixed address"
+        yield Refusal(owner.name, reason, remedy)
+
+
+def standby_refusals(
+    wanted: Wanted, look: Look, live: str, answers: dict[str, Answer]
+) -> Iterator[Refusal]:
+    """Yield what speaks against the members that shall stand by.
+
+    ``answers`` says for each of them whether the gateway answers through it.
+    """
+    for name in wanted.members:
+        link = look.link(name)
+        if name == live or link is None:
+            continue
+        mine = belongings(look, name)
+        if mine.routable:
+            addresses = ", ".join(address.address for address in mine.routable)
+            reason = f"has addresses of its own ({addresses}), as {live or 'another member'} has"
+            remedy = f"take them away (ip address flush dev {name}, and its profile), plan again"
+            yield Refusal(name, reason, remedy)
+        answer = answers.get(name)
+        if answer is not None and answer.verdict is Known.NO:
+            reason = f"no gateway answers through it ({answer.reason})"
+            remedy = "check its cable, switch port and VLAN: a standby that cannot carry is none"
+            yield Refusal(name, reason, remedy)

@@ -1,0 +1,166 @@
+"""A bond goes away again, and one of its members carries everything as before. Pure.
+
+Make before break here too: while another member carries the bond, the NIC that is to stay leaves
+it and comes up; then everything moves over in one burst, and the bond is removed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from linkhold.config.settings import BondSettings
+from linkhold.decide.bonding.convert import loud_sysctls, quiet_sysctls
+from linkhold.decide.bonding.objects import belongings, drop_addresses, fingerprint, moved, put_back
+from linkhold.decide.bonding.plan import named_options, split_targets
+from linkhold.decide.bonding.steps import (
+    THERE_ALREADY,
+    Announce,
+    Await,
+    Burst,
+    Checks,
+    DropLink,
+    Phase,
+    Plan,
+    Refusal,
+    SetBond,
+    SetLink,
+    SetSysctls,
+    Undo,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from linkhold.model.look import Look, LookedLink
+
+LEAVE, CUT_OVER, TAKE_AWAY = 0, 1, 2
+NOT_SETTABLE = frozenset({"active_slave", "use_carrier"})
+
+
+def plan_removal(name: str, look: Look, record: Mapping[str, Any] | None) -> Plan:
+    """Return the plan that takes bond ``name`` away; ``record`` is what was kept when it was made.
+
+    Without a record (a bond that others made) the primary, or else the active member, stays,
+    and members keep their MTU and are left up.
+    """
+    bond = look.link(name)
+    if bond is None or bond.kind != "bond":
+        names = [link.name for link in look.links if link.kind == "bond"]
+        remedy = f"bonds here: {', '.join(names) or 'none'}"
+        return Plan(name, "remove", refusals=(Refusal(name, "is no bond on this host", remedy),))
+    options = named_options(look, bond.bond or {})
+    ports = look.ports_of(bond.index)
+    stays = _stays(options, ports, record or {})
+    phases = (
+        Phase(f"{stays} leaves {name}", tuple(_leave(look, bond, options, stays))),
+        Phase(f"move everything from {name} to {stays}", tuple(_cut_over(look, name, stays))),
+        Phase(f"remove {name}", tuple(_take_away(look, name, stays, record or {}))),
+    )
+    near, _ = split_targets(BondSettings(), belongings(look, name))
+    return Plan(
+        name,
+        "remove",
+        phases=phases if stays else (Phase(f"remove {name}", (Burst((DropLink(name),)),)),),
+        undo=tuple(_way_back(look, bond, options, stays)) if stays else (),
+        checks=Checks(answers=((stays, near),) if near and stays else ()),
+        interruption="none expected: the bond carries until the NIC does",
+        record={"live": stays},
+    )
+
+
+def _stays(
+    options: Mapping[str, object], ports: tuple[LookedLink, ...], record: Mapping[str, Any]
+) -> str:
+    names = [port.name for port in ports]
+    wishes = (record.get("live"), options.get("primary"), options.get("active_slave"))
+    return next((str(wish) for wish in wishes if wish in names), names[0] if names else "")
+
+
+def _leave(
+    look: Look, bond: LookedLink, options: Mapping[str, object], stays: str
+) -> Iterator[Burst | SetSysctls | Await]:
+    others = [p.name for p in look.ports_of(bond.index) if p.name != stays and _good(p)]
+    if options.get("active_slave") == stays and others:
+        yield Burst((SetBond(bond.name, {"active_slave": others[0]}),))
+    yield quiet_sysctls(look, bond.name, stays)
+    yield Burst((SetLink(stays, master=""), SetLink(stays, up=True, mtu=bond.mtu)))
+    yield Await((stays,))
+
+
+def _good(port: LookedLink) -> bool:
+    return port.carrier and (port.port or {}).get("mii_status") == 0
+
+
+def _cut_over(look: Look, name: str, stays: str) -> Iterator[Any]:
+    from linkhold.decide.bonding.steps import Unchanged  # noqa: PLC0415
+
+    hosts = belongings(look, name).hosts
+    yield Unchanged(name, fingerprint(look, name))
+    yield Burst(moved(look, name, stays))
+    if hosts:
+        yield Announce(stays, hosts)
+
+
+def _take_away(
+    look: Look, name: str, stays: str, record: Mapping[str, Any]
+) -> Iterator[Burst | SetSysctls]:
+    bond = look.link(name)
+    assert bond is not None  # noqa: S101 - plan_removal() found it
+    yield Burst((*drop_addresses(belongings(look, name)), DropLink(name)))
+    originals = record.get("originals", {})
+    for port in look.ports_of(bond.index):
+        before = originals.get(port.name, {})
+        mtu = int(before.get("mtu", 0))
+        if port.name != stays:
+            yield Burst((SetLink(port.name, up=bool(before.get("admin_up", True)), mtu=mtu),))
+    yield loud_sysctls(look, name, stays)
+
+
+def _way_back(
+    look: Look, bond: LookedLink, options: Mapping[str, object], stays: str
+) -> Iterator[Undo]:
+    """Yield how the bond stands again with all that it had, from any point."""
+    name, mine = bond.name, belongings(look, bond.name)
+    settable = {k: v for k, v in options.items() if k not in NOT_SETTABLE and _matters(k, options)}
+    make = SetBond(
+        name,
+        {k: v for k, v in settable.items() if k != "primary"},
+        create=True,
+        mac=bond.mac,
+        mtu=bond.mtu,
+        fine=THERE_ALREADY,
+    )
+    yield Undo(Burst((make,)), TAKE_AWAY)
+    yield Undo(quiet_sysctls(look, name, name), TAKE_AWAY)
+    for port in look.ports_of(bond.index):
+        if port.name != stays:
+            join = SetLink(port.name, up=False, master=name)
+            yield Undo(Burst((join,)), TAKE_AWAY)
+    yield Undo(Burst((SetLink(name, up=True),)), TAKE_AWAY)
+    others = tuple(p.name for p in look.ports_of(bond.index) if p.name != stays)
+    if others:
+        yield Undo(Await(others, bond=name, optional=True), TAKE_AWAY)
+    yield Undo(Burst(put_back(look, name, stays)), CUT_OVER)
+    if mine.hosts:
+        yield Undo(Announce(name, mine.hosts), CUT_OVER)
+    back = SetLink(stays, up=False, master=name)
+    # Up once more: a member that never left was only closed by the message before.
+    yield Undo(Burst((*drop_addresses(mine, stays), back, SetLink(stays, up=True))), LEAVE)
+    yield Undo(Burst(put_back(look, name, stays)), CUT_OVER)
+    yield Undo(Await((stays,), bond=name, optional=True), LEAVE)
+    last = {k: str(v) for k, v in options.items() if k == "primary" and v}
+    if last:
+        yield Undo(Burst((SetBond(name, last),)), LEAVE)
+    values = {p: v for p, v in look.sysctls.items() if f"/{name}/" in p or f"/{stays}/" in p}
+    yield Undo(SetSysctls(values, f"sysctls of {name} and {stays} as before"), LEAVE)
+
+
+def _matters(option: str, options: Mapping[str, object]) -> bool:
+    """Whether an option can be sent in mode active-backup and with the monitor that runs."""
+    if option in {"xmit_hash_policy", "lp_interval", "packets_per_slave", "tlb_dynamic_lb"}:
+        return False
+    if option in {"arp_interval", "arp_validate", "arp_all_targets", "arp_ip_target", "missed_max"}:
+        return bool(options.get("arp_interval"))
+    if option in {"updelay", "downdelay", "peer_notif_delay", "miimon"}:
+        return bool(options.get("miimon"))
+    return option not in {"ns_ip6_target", "min_links"}

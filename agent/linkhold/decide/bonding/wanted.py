@@ -1,0 +1,119 @@
+"""The bond that the configuration asks for, in terms of the NICs of this host. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from linkhold.config.settings import MacPolicy
+from linkhold.decide.bonding.steps import Refusal
+from linkhold.rtnl.bond import MODE_ACTIVE_BACKUP, SELECT_FAILURE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from linkhold.config.settings import BondSettings
+    from linkhold.model.survey import Nic, Survey
+
+ARPHRD_INFINIBAND = 32
+FAIL_OVER_MACS = {MacPolicy.NONE: 0, MacPolicy.ACTIVE: 1, MacPolicy.FOLLOW: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One entry of ``bonds:`` with its members found: names, in the order of the file."""
+
+    name: str
+    settings: BondSettings
+    members: tuple[str, ...]
+    primary: str
+    fail_over_mac: int
+
+    @property
+    def options(self) -> dict[str, object]:
+        """Every option that the bond shall have; each is sent and read back.
+
+        None of the ARP monitor's: setting miimon switches that monitor off (bond_options.c).
+        primary_reselect is failure, since linkhold moves back itself, after checking the path.
+        """
+        settings = self.settings
+        return {
+            "mode": MODE_ACTIVE_BACKUP,
+            "miimon": settings.miimon_ms,
+            "updelay": settings.updelay_ms,
+            "downdelay": settings.downdelay_ms,
+            "peer_notif_delay": settings.peer_notif_delay_ms,
+            "primary_reselect": SELECT_FAILURE,
+            "fail_over_mac": self.fail_over_mac,
+            "resend_igmp": 1,
+            "num_peer_notif": settings.peer_notifications,
+            "all_slaves_active": 0,
+        }
+
+
+def find_nic(survey: Survey, member: str) -> Nic | None:
+    """Return the NIC that ``member`` of the configuration means: name, permanent MAC or bus path.
+
+    The permanent MAC counts and not the present one, which inside a bond is the bond's.
+    """
+    by_name = next((nic for nic in survey.nics if nic.name == member), None)
+    if by_name is not None:
+        return by_name
+    wanted = member.lower()
+    return next((nic for nic in survey.nics if wanted in {nic.perm_mac, nic.bus_path}), None)
+
+
+def resolve(
+    name: str, settings: BondSettings, survey: Survey
+) -> tuple[Wanted, tuple[Refusal, ...]]:
+    """Return what is wanted on this host, and a refusal for each member that is not here."""
+    found: dict[str, Nic] = {}
+    refusals = []
+    for member in settings.members:
+        nic = find_nic(survey, member)
+        if nic is None:
+            remedy = f"plug it in, or write one of {_names(survey)} under bonds.{name}.members"
+            refusals.append(Refusal(member, "no such NIC on this host", remedy))
+        elif nic.name in {other.name for other in found.values()}:
+            remedy = f"name it once under bonds.{name}.members"
+            refusals.append(Refusal(member, f"is {nic.name}, which is named already", remedy))
+        else:
+            found[member] = nic
+    members = tuple(nic.name for nic in found.values())
+    primary = found.get(settings.primary or settings.members[0])
+    wanted = Wanted(
+        name,
+        settings,
+        members,
+        primary.name if primary else "",
+        _fail_over_mac(settings.fail_over_mac, tuple(found.values())),
+    )
+    return wanted, tuple(refusals)
+
+
+def _names(survey: Survey) -> str:
+    physical = [nic.name for nic in survey.nics if not nic.kind or nic.kind == "veth"]
+    return ", ".join(sorted(physical)[:12]) or "the NICs of this host"
+
+
+def _fail_over_mac(policy: MacPolicy, nics: tuple[Nic, ...]) -> int:
+    """Choose active where MACs cannot be copied: IPoIB never can, a VF only when trusted.
+
+    bond_enslave() forces active for a first port without ndo_set_mac_address; a VF's PF drops
+    frames with a copied MAC (spoof check), which only shows at the first failover.
+    """
+    if policy is not MacPolicy.AUTO:
+        return FAIL_OVER_MACS[policy]
+    return 1 if any(nic.vf or nic.hw_type == ARPHRD_INFINIBAND for nic in nics) else 0
+
+
+def differing(
+    wanted: Mapping[str, object], seen: Mapping[str, object]
+) -> dict[str, tuple[object, object]]:
+    """Return the options that are not as wanted: name -> (wanted, seen).
+
+    An option that this kernel does not report at all is seen as None.
+    """
+    return {
+        name: (value, seen.get(name)) for name, value in wanted.items() if seen.get(name) != value
+    }

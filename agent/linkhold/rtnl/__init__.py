@@ -1,0 +1,1 @@
+"""Bytes of rtnetlink: framing, attributes, a socket. Standard library only, no decisions."""

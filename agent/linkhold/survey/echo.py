@@ -1,0 +1,57 @@
+"""One ICMP echo to a host and back: does it answer at all. Standard library only; needs root."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import select
+import socket
+import struct
+import time
+
+ECHO_REQUEST = {4: 8, 6: 128}
+ECHO_REPLY = {4: 0, 6: 129}
+"""RFC 792 and RFC 4443."""
+_ECHO = struct.Struct("!BBHHH")
+IPV4_HEADER_BYTES = 20
+
+
+def answers(host: str, *, timeout_s: float = 1.0, tries: int = 2) -> bool | None:
+    """Return whether ``host``, an IP address, answers an echo; None when it cannot be asked."""
+    version = ipaddress.ip_address(host.partition("%")[0]).version
+    family = socket.AF_INET if version == 4 else socket.AF_INET6  # noqa: PLR2004
+    protocol = socket.IPPROTO_ICMP if family == socket.AF_INET else socket.IPPROTO_ICMPV6
+    try:
+        with socket.socket(family, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol) as raw:
+            for sequence in range(1, tries + 1):
+                with contextlib.suppress(OSError):  # no route at the moment: no answer
+                    if _ask(raw, host, version, sequence, timeout_s):
+                        return True
+    except PermissionError:
+        return None
+    return False
+
+
+def _ask(raw: socket.socket, host: str, version: int, sequence: int, timeout_s: float) -> bool:
+    mark = os.urandom(8)
+    head = _ECHO.pack(ECHO_REQUEST[version], 0, 0, os.getpid() & 0xFFFF, sequence)
+    check = _checksum(head + mark) if version == 4 else 0  # noqa: PLR2004 - v6: the kernel's
+    head = head[:2] + struct.pack("!H", check) + head[4:]
+    raw.sendto(head + mark, (host, 0))
+    end = time.monotonic() + timeout_s
+    while (left_s := end - time.monotonic()) > 0:
+        if not select.select([raw], [], [], left_s)[0]:
+            return False
+        data = raw.recv(2048)
+        start = (data[0] & 0xF) * 4 if version == 4 else 0  # noqa: PLR2004
+        if data[start : start + 1] == bytes((ECHO_REPLY[version],)) and data.endswith(mark):
+            return True
+    return False
+
+
+def _checksum(data: bytes) -> int:
+    """RFC 1071, for an even number of bytes."""
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total = (total >> 16) + (total & 0xFFFF)
+    return ~(total + (total >> 16)) & 0xFFFF
