@@ -63,7 +63,12 @@ def compiled(plan: Plan) -> dict[str, Any]:
         "checks": asdict(plan.checks),
         "confirm_after_s": plan.confirm_after_s,
         "guard_s": plan.guard_s,
-        "record": dict(plan.record),
+        "record": {
+            **plan.record,
+            "remake": [step_document(step) for step in plan.remake],
+            "give_back": [step_document(step) for step in plan.give_back],
+            "checks": asdict(plan.checks),
+        },
     }
 
 

@@ -112,7 +112,7 @@ class Journal:
     def commit(self, document: Document) -> None:
         """Make the change final: its record is kept (or, of a removal, dropped)."""
         path = self.where / f"committed-{document['bond']}.json"
-        record = {**document["record"], "at": time.time()}
+        record = {**document["record"], "action": document["action"], "at": time.time()}
         removed = document["action"] == "remove"
         write_file(path, None if removed else json.dumps(record), PRIVATE)
         self.finish(document, "committed", [])

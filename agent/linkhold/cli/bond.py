@@ -23,11 +23,12 @@ VERBS = {
     "confirm": "make a change permanent that waits for it (apply --manual)",
     "rollback": "undo a change that is not committed yet",
     "remove": "take a bond away again: its primary NIC carries everything as before",
+    "repair": "make a committed bond again as it was made",
     "status": "show bonds, a change that is under way, and how the last one ended",
     "test": "move to the standby and back, and measure what that costs",
 }
 _MODULES = {verb: f"linkhold.cli.bond_{verb}" for verb in ("plan", "apply", "status", "test")}
-_MODULES |= dict.fromkeys(("confirm", "rollback", "remove"), "linkhold.cli.bond_end")
+_MODULES |= dict.fromkeys(("confirm", "rollback", "remove", "repair"), "linkhold.cli.bond_end")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             )
             one.add_argument("--config", type=Path, metavar="FILE", help="configuration file")
         one.add_argument("--json", action="store_true", help="print one JSON document")
-        if verb in {"apply", "remove"}:
+        if verb in {"apply", "remove", "repair"}:
             one.add_argument("--yes", action="store_true", help="do not ask")
         if verb == "apply":
             one.add_argument(

@@ -1,4 +1,4 @@
-"""``linkhold bond confirm``, ``rollback`` and ``remove``: how a change ends."""
+"""``linkhold bond confirm``, ``rollback``, ``remove``, ``repair``: a change after it was made."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 from linkhold.actuators.compile import compiled
 from linkhold.actuators.journal import WAITING, Journal
+from linkhold.actuators.remake import again
 from linkhold.actuators.transaction import Options, Transaction, outcome_text, roll_back
+from linkhold.cli import bond_plan
+from linkhold.cli.bond import wanted_bonds
 from linkhold.cli.bond_apply import agreed, hangup_survived, tell
 from linkhold.decide.bonding.remove import plan_removal
 from linkhold.model import HostError
@@ -28,9 +31,7 @@ def run(args: argparse.Namespace) -> int:
         raise HostError(f"bond {args.verb} changes the network: run it as root")
     say = (lambda _: None) if args.json else tell
     with hangup_survived():
-        outcome = {"confirm": _confirm, "rollback": _rollback, "remove": _remove}[args.verb](
-            args, say
-        )
+        outcome = _VERBS[args.verb](args, say)
     if args.json:
         print(json.dumps({"outcome": outcome}))
     return 0
@@ -82,5 +83,32 @@ def _remove(args: argparse.Namespace, say: Callable[[str], None]) -> str:
     say(f"{args.bond} is gone; {plan.record['live']} carries what it carried")
     return outcome
 
+
+def _repair(args: argparse.Namespace, say: Callable[[str], None]) -> str:
+    """Make a bond that is gone from its record; bring one that stands to what is wanted."""
+    journal = Journal()
+    record = journal.committed().get(args.bond)
+    if record is None:
+        names = ", ".join(journal.committed()) or "none"
+        raise HostError(f"{args.bond} was not made here; committed bonds: {names}")
+    if snapshot.take().link(args.bond) is not None:
+        settings = wanted_bonds(args)[args.bond]
+        plan = bond_plan.make(args.bond, settings)
+        if plan.refusals:
+            raise HostError("; ".join(refusal.text for refusal in plan.refusals))
+        document = compiled(plan)
+    else:
+        document = again(record)
+    if not document["phases"]:
+        say(f"{args.bond} is as wanted")
+        return "as wanted"
+    if not args.yes and not agreed(f"repair {args.bond}?"):
+        return "declined"
+    outcome = Transaction(journal, document, say).run(Options())
+    say(f"{args.bond}: repaired and verified")
+    return outcome
+
+
+_VERBS = {"confirm": _confirm, "rollback": _rollback, "remove": _remove, "repair": _repair}
 
 __all__ = ["WAITING", "run"]

@@ -141,11 +141,16 @@ def _bonds(bonds: Mapping[str, Mapping[str, Any]]) -> Table:
     table = _table("\nbonds", ("bond", "mode", "active", "members", "protected"))
     for name, bond in bonds.items():
         members = ", ".join(
-            f"{member} {'ok' if value['good'] else 'LOST'}"
-            for member, value in bond["members"].items()
+            f"{member} {_member(value)}" for member, value in bond["members"].items()
         )
         table.add_row(name, bond["mode"], bond["active"] or "-", members or "none", _spare(bond))
     return table
+
+
+def _member(member: Mapping[str, Any]) -> str:
+    if not member["good"]:
+        return "LOST"
+    return "NO ANSWER" if member["path"] == "dead" else "ok"
 
 
 def _spare(bond: Mapping[str, Any]) -> Text:

@@ -125,6 +125,21 @@ def put_back(look: Look, source: str, target: str) -> tuple[Change, ...]:
     )
 
 
+def everything(look: Look, source: str, target: str) -> tuple[Change, ...]:
+    """Return the burst that gives ``target`` all that ``source`` has, on a host where it has none.
+
+    Routes that come with an address come by themselves.
+    """
+    mine = belongings(look, source)
+    _, others = _split(mine)
+    return (
+        *put_addresses(mine, target),
+        *_nexthops(look, mine.index, target),
+        *(put_route(look, route, source, target) for route in others),
+        *_rules_put(look, source, target),
+    )
+
+
 def put_addresses(mine: Belongings, target: str) -> Iterator[SendObject]:
     """Yield the addresses of ``mine`` as addresses of ``target``, in their order."""
     for one in mine.addresses:

@@ -6,7 +6,7 @@ import ipaddress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
-from linkhold.decide.bonding import adjust, convert, handover, refusals
+from linkhold.decide.bonding import adjust, convert, handover, refusals, remake
 from linkhold.decide.bonding.objects import Belongings, belongings
 from linkhold.decide.bonding.steps import Checks, Phase, Plan, Refusal, Undo
 from linkhold.decide.bonding.wanted import Wanted, resolve
@@ -68,6 +68,8 @@ def plan(
         interruption=interruption,
         confirm_after_s=settings.confirm_after_s,
         guard_s=settings.guard_s,
+        remake=remake.steps(wanted, look, live),
+        give_back=remake.give_back(wanted, look, live),
         record=record(wanted, look, live),
     )
 
@@ -152,6 +154,8 @@ def _adjusted(wanted: Wanted, look: Look) -> Plan:
         interruption="none expected: the active member stays" if phases else "",
         confirm_after_s=wanted.settings.confirm_after_s,
         guard_s=wanted.settings.guard_s,
+        remake=remake.steps(wanted, look, wanted.name),
+        give_back=remake.give_back(wanted, look, wanted.name),
         record=record(wanted, look, ""),
     )
 
@@ -179,6 +183,7 @@ def record(wanted: Wanted, look: Look, live: str) -> dict[str, object]:
         "bond": wanted.name,
         "members": list(wanted.members),
         "live": live,
+        "persist": "linkhold",
         "options": {**wanted.options, "primary": wanted.primary},
         "originals": {
             link.name: {k: v for k, v in asdict(link).items() if k in {"mtu", "admin_up", "mac"}}

@@ -303,8 +303,9 @@ class Refusal:
 class Plan:
     """A change of the host from beginning to end, or the reasons why it will not be made.
 
-    ``interruption`` says in words what traffic will notice. No phases and no refusals: the host
-    is as wanted.
+    ``remake`` makes the bond again from nothing after it was committed, and ``give_back`` takes
+    it away where it does not work. ``interruption`` says in words what traffic will notice.
+    No phases and no refusals: the host is as wanted.
     """
 
     bond: str
@@ -317,4 +318,6 @@ class Plan:
     interruption: str = ""
     confirm_after_s: float = 10.0
     guard_s: float = 60.0
+    remake: tuple[Step, ...] = ()
+    give_back: tuple[Step, ...] = ()
     record: Mapping[str, object] = field(default_factory=dict)
