@@ -117,6 +117,10 @@ class Journal:
         write_file(path, None if removed else json.dumps(record), PRIVATE)
         self.finish(document, "committed", [])
 
+    def forget(self, bond: str) -> None:
+        """Drop the record of a bond that is gone and shall not come back."""
+        write_file(self.where / f"committed-{bond}.json", None, PRIVATE)
+
     def finish(self, document: Document, how: str, problems: list[str]) -> None:
         """Note how a change ended and close the journal; a failed undo stays open."""
         last = {

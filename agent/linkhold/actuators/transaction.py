@@ -57,20 +57,38 @@ class Transaction:
         what failed, and whether the host is as before.
         """
         with self._journal.held():
-            self._refuse_unfinished()
-            self._document["undo"] = [filled(step) for step in self._document["undo"]]
-            self._extend_deadline()
-            self._save()
-            try:
-                guard.arm(self._journal, self._document["id"])
-            except LinkholdError as error:
-                self._journal.finish(self._document, "not begun", [str(error)])
-                raise
+            self._begin()
             try:
                 return self._work(options)
             except BaseException as error:
                 self._turn_back(error)
                 raise
+
+    def borrow(self, during: Callable[[], None]) -> list[str]:
+        """Make the change, run ``during``, and undo the change, whatever happens; for a test.
+
+        Returns what of the undo failed.
+        """
+        with self._journal.held():
+            self._begin()
+            try:
+                self._run_phases(confirmed=False)
+                during()
+            finally:
+                problems = undo(self._journal, "the test is over")
+            return problems
+
+    def _begin(self) -> None:
+        """Write the journal and arm the guard. Raises :class:`HostError`: nothing is changed."""
+        self._refuse_unfinished()
+        self._document["undo"] = [filled(step) for step in self._document["undo"]]
+        self._extend_deadline()
+        self._save()
+        try:
+            guard.arm(self._journal, self._document["id"])
+        except LinkholdError as error:
+            self._journal.finish(self._document, "not begun", [str(error)])
+            raise
 
     def _refuse_unfinished(self) -> None:
         found = self._journal.read()

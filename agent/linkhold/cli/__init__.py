@@ -31,6 +31,7 @@ COMMANDS = {
     "bond": ("plan, make, undo and test active-backup bonds", "linkhold.cli.bond"),
     "check": ("check a configuration file", "linkhold.cli.check"),
     "events": ("show what happened on this node", "linkhold.cli.events"),
+    "restore": ("take back everything that linkhold changed here", "linkhold.cli.restore"),
     "status": ("show how this node is", "linkhold.cli.status"),
 }
 

@@ -14,13 +14,13 @@ ECHO_REQUEST = {4: 8, 6: 128}
 ECHO_REPLY = {4: 0, 6: 129}
 """RFC 792 and RFC 4443."""
 _ECHO = struct.Struct("!BBHHH")
-IPV4_HEADER_BYTES = 20
+IPV4 = 4
 
 
 def answers(host: str, *, timeout_s: float = 1.0, tries: int = 2) -> bool | None:
     """Return whether ``host``, an IP address, answers an echo; None when it cannot be asked."""
     version = ipaddress.ip_address(host.partition("%")[0]).version
-    family = socket.AF_INET if version == 4 else socket.AF_INET6  # noqa: PLR2004
+    family = socket.AF_INET if version == IPV4 else socket.AF_INET6
     protocol = socket.IPPROTO_ICMP if family == socket.AF_INET else socket.IPPROTO_ICMPV6
     try:
         with socket.socket(family, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol) as raw:
@@ -35,19 +35,35 @@ def answers(host: str, *, timeout_s: float = 1.0, tries: int = 2) -> bool | None
 
 def _ask(raw: socket.socket, host: str, version: int, sequence: int, timeout_s: float) -> bool:
     mark = os.urandom(8)
-    head = _ECHO.pack(ECHO_REQUEST[version], 0, 0, os.getpid() & 0xFFFF, sequence)
-    check = _checksum(head + mark) if version == 4 else 0  # noqa: PLR2004 - v6: the kernel's
-    head = head[:2] + struct.pack("!H", check) + head[4:]
-    raw.sendto(head + mark, (host, 0))
+    raw.sendto(request(version, sequence, mark), (host, 0))
     end = time.monotonic() + timeout_s
     while (left_s := end - time.monotonic()) > 0:
         if not select.select([raw], [], [], left_s)[0]:
             return False
-        data = raw.recv(2048)
-        start = (data[0] & 0xF) * 4 if version == 4 else 0  # noqa: PLR2004
-        if data[start : start + 1] == bytes((ECHO_REPLY[version],)) and data.endswith(mark):
+        if reply_payload(version, raw.recv(2048)) == mark:
             return True
     return False
+
+
+def request(version: int, sequence: int, payload: bytes) -> bytes:
+    """Return an echo request of IP ``version``; the length of ``payload`` must be even.
+
+    The kernel fills in the checksum of ICMPv6 (RFC 3542, section 3.1).
+    """
+    head = _ECHO.pack(ECHO_REQUEST[version], 0, 0, os.getpid() & 0xFFFF, sequence & 0xFFFF)
+    check = _checksum(head + payload) if version == IPV4 else 0
+    return head[:2] + struct.pack("!H", check) + head[4:] + payload
+
+
+def reply_payload(version: int, data: bytes) -> bytes | None:
+    """Return the payload of an echo reply as a raw socket delivers it; None for other packets.
+
+    With IPv4 the IP header comes first (raw(7)).
+    """
+    start = (data[0] & 0xF) * 4 if version == IPV4 and data else 0
+    if data[start : start + 1] != bytes((ECHO_REPLY[version],)):
+        return None
+    return data[start + _ECHO.size :]
 
 
 def _checksum(data: bytes) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -58,15 +59,21 @@ class Reader:
         return ""
 
     def names(self, folder: str) -> list[str]:
-        """Return the sorted names in a folder; none when it is absent or may not be read."""
+        """Return the sorted names in a folder; none when it is absent or may not be read.
+
+        At most 4096, and a problem when there are more.
+        """
         try:
             with os.scandir(self.path(folder)) as entries:
-                return sorted(entry.name for entry, _ in zip(entries, range(FOLDER_ENTRIES)))  # noqa: B905 - bounds it
+                found = sorted(entry.name for entry in islice(entries, FOLDER_ENTRIES + 1))
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
             self.problems.append(f"{folder}: {error.strerror}")
             return []
+        if len(found) > FOLDER_ENTRIES:
+            self.problems.append(f"{folder}: more than {FOLDER_ENTRIES} entries")
+        return found
 
     def files(self, folder: str, suffix: str = "") -> Iterator[str]:
         """Yield the host's paths of what lies in a folder and ends in ``suffix``, sorted."""

@@ -1,66 +1,37 @@
 """Whether an address answers ARP or neighbour discovery through one NIC that has no address.
 
-AF_PACKET, packet(7). The question names no sender (0.0.0.0 as in RFC 5227, :: as for a duplicate
-address test), so it changes nobody's tables. The frame's MAC is the NIC's own. On a port of a bond
-it is the burned-in one, so that no switch learns the bond's MAC on a wrong port; where the bond
-goes by that very address (it has it from its first port) and another port is the active one, the
-same with the "locally administered" bit turned. Frames to a backup port reach only sockets that are
-bound to it (RX_HANDLER_EXACT in bond_main.c). Standard library only: the guard process uses it too.
+The question names no sender (0.0.0.0 as in RFC 5227, :: as for a duplicate address test), so it
+changes nobody's tables. The frame's MAC is the NIC's own. On a port of a bond it is the burned-in
+one, so that no switch learns the bond's MAC on a wrong port; where the bond goes by that very
+address (it has it from its first port) and another port is the active one, the same with the
+"locally administered" bit turned. Standard library only: the guard process uses it too.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
-import select
 import socket
 import struct
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from linkhold.model.survey import Answer, Known
 from linkhold.survey import frames
+from linkhold.survey.packets import PacketPort
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-SOL_PACKET = 263
-PACKET_ADD_MEMBERSHIP, PACKET_AUXDATA = 1, 8
-PACKET_MR_MULTICAST, PACKET_MR_UNICAST = 0, 3
-PACKET_OUTGOING = 4
-TP_STATUS_VLAN_VALID = 0x10
 ARPHRD_ETHER = 1
 SIOCGIFFLAGS, IFF_UP, IFF_RUNNING = 0x8913, 0x1, 0x40
-SO_ATTACH_FILTER = 26
 IFNAMSIZ = 16
 MAX_TARGETS = 16
 LOCALLY_ADMINISTERED = 0x02
 SYS_NET = Path("/sys/class/net")
-FRAME_BYTES = 2048
-
-_MEMBERSHIP = struct.Struct("@iHH8s")
-_AUXDATA = struct.Struct("@IIIHHHH")
-_INSTRUCTION = struct.Struct("@HBBI")
-_PROGRAM = struct.Struct("@HP")
-
-# Lets ICMPv6 neighbour advertisements through, nothing else (linux/filter.h: code, jt, jf, k).
-ADVERTISEMENTS = (
-    (0x30, 0, 0, 20),  # next header
-    (0x15, 0, 3, socket.IPPROTO_ICMPV6),
-    (0x30, 0, 0, 54),  # ICMPv6 type
-    (0x15, 0, 1, frames.ND_ADVERTISEMENT),
-    (0x06, 0, 0, FRAME_BYTES),
-    (0x06, 0, 0, 0),
-)
-
-
-class _Port(NamedTuple):
-    """A socket on one NIC for one protocol, and the MAC that it sends from."""
-
-    endpoint: socket.socket
-    mac: bytes
+# A NIC without carrier refuses frames with these: that is an answer, not a failure to ask.
+NO_CARRIER_ERRORS = frozenset({errno.ENOBUFS, errno.ENETDOWN})
 
 
 class _Cannot(Exception):
@@ -83,9 +54,10 @@ def ask(
     try:
         wanted = _distinct(targets)
         _check_up(interface)
-        with contextlib.ExitStack() as stack:
-            ports = _open(interface, mac, wanted, stack)
-            return _Questions(interface, ports, wanted).put(timeout_s, max(1, tries))
+        with PacketPort(interface) as port:
+            source = _source(port, mac)
+            port.let_in(source)
+            return _Questions(port, source, wanted).put(timeout_s, max(1, tries))
     except _Cannot as reason:
         return Answer(Known.UNKNOWN, interface, reason=str(reason))
     except OSError as error:
@@ -120,42 +92,15 @@ def _flags(interface: str) -> int:
         return int(struct.unpack_from("@H", fcntl.ioctl(any_socket, SIOCGIFFLAGS, request), 16)[0])
 
 
-def _open(
-    interface: str, mac: str, wanted: dict[str, int], stack: contextlib.ExitStack
-) -> dict[int, _Port]:
-    """Return a socket for each address family that is asked."""
-    kinds = {socket.AF_INET: frames.ETH_P_ARP, socket.AF_INET6: frames.ETH_P_IPV6}
-    ports = {}
-    for family in set(wanted.values()):
-        # Of no protocol until the filter is there: else it fills with what others talk.
-        made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
-        endpoint = stack.enter_context(made)
-        endpoint.setblocking(False)
-        if family == socket.AF_INET6:
-            _attach(endpoint, ADVERTISEMENTS)
-        endpoint.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
-        endpoint.bind((interface, kinds[socket.AddressFamily(family)]))
-        ports[family] = _Port(endpoint, _prepared(endpoint, interface, mac))
-    return ports
-
-
-def _prepared(endpoint: socket.socket, interface: str, mac: str) -> bytes:
-    """Let the answers in, and return the MAC to send from."""
-    name = endpoint.getsockname()
-    if name[3] != ARPHRD_ETHER:
-        raise _Cannot(f"{interface} is no Ethernet interface (ARPHRD {name[3]})")
-    chosen = mac or _port_mac(interface)
+def _source(port: PacketPort, mac: str) -> bytes:
+    """Return the MAC to send from."""
+    if port.hardware != ARPHRD_ETHER:
+        raise _Cannot(f"{port.interface} is no Ethernet interface (ARPHRD {port.hardware})")
+    chosen = mac or _port_mac(port.interface)
     try:
-        source = frames.mac_bytes(chosen) if chosen else bytes(name[4])
+        return frames.mac_bytes(chosen) if chosen else port.mac
     except ValueError as error:
         raise _Cannot(str(error)) from None
-    index = socket.if_nametoindex(interface)
-    groups = [(PACKET_MR_MULTICAST, frames.ALL_NODES_MAC)]
-    groups += [(PACKET_MR_UNICAST, source)] if source != name[4] else []
-    for kind, address in groups:
-        request = _MEMBERSHIP.pack(index, kind, len(address), address)
-        endpoint.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, request)
-    return source
 
 
 def _port_mac(interface: str) -> str:
@@ -174,24 +119,13 @@ def _sysfs(interface: str, attribute: str) -> str:
         return ""
 
 
-def _attach(endpoint: socket.socket, program: tuple[tuple[int, int, int, int], ...]) -> None:
-    code = bytearray(b"".join(_INSTRUCTION.pack(*line) for line in program))
-    address = _address_of(code)
-    endpoint.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, _PROGRAM.pack(len(program), address))
-
-
-def _address_of(buffer: bytearray) -> int:
-    import ctypes  # noqa: PLC0415 - half a MiB that only an IPv6 question needs
-
-    return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
-
-
 class _Questions:
     """The same questions put several times, until one is answered."""
 
-    def __init__(self, interface: str, ports: dict[int, _Port], wanted: dict[str, int]) -> None:
-        self._interface = interface
-        self._ports = ports
+    def __init__(self, port: PacketPort, source: bytes, wanted: dict[str, int]) -> None:
+        self._port = port
+        self._interface = port.interface
+        self._source = source
         self._wanted = wanted
         self._sent = 0.0
         self._error: OSError | None = None
@@ -211,27 +145,22 @@ class _Questions:
     def _send_all(self) -> None:
         self._sent, self._error = time.monotonic(), None
         for target, family in self._wanted.items():
-            port = self._ports[family]
             try:
-                port.endpoint.send(_question(port.mac, target, family))
+                self._port.send(_question(self._source, target, family))
             except OSError as error:
                 self._error = error
 
     def _wait(self, until: float) -> frames.Neighbour | None:
-        endpoints = [port.endpoint for port in self._ports.values()]
-        while (left := until - time.monotonic()) > 0:
-            for ready in select.select(endpoints, [], [], left)[0]:
-                for found in _received(ready):
-                    if found.address in self._wanted and not self._is_ours(found.mac):
-                        return found
+        while self._port.wait(until - time.monotonic()):
+            for frame in self._port.received():
+                found = frames.neighbour(frame)
+                if found and found.address in self._wanted and found.mac != self._source:
+                    return found
         return None
-
-    def _is_ours(self, mac: bytes) -> bool:
-        return any(port.mac == mac for port in self._ports.values())
 
     def _silence(self, timeout_s: float, tries: int) -> Answer:
         names = ", ".join(self._wanted)
-        if self._error is not None and self._error.errno not in {errno.ENOBUFS, errno.ENETDOWN}:
+        if self._error is not None and self._error.errno not in NO_CARRIER_ERRORS:
             reason = _in_words(self._interface, self._error)
             return Answer(Known.UNKNOWN, self._interface, reason=reason)
         flags = _flags(self._interface)
@@ -247,25 +176,6 @@ def _question(mac: bytes, target: str, family: int) -> bytes:
     if family == socket.AF_INET6:
         return frames.solicitation(mac, target)
     return frames.arp(frames.ARP_REQUEST, (mac, "0.0.0.0"), (bytes(6), target))  # noqa: S104 - RFC 5227
-
-
-def _received(endpoint: socket.socket) -> Iterator[frames.Neighbour]:
-    """Yield what waits in the socket; not our own frames, and none of a VLAN."""
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            data, extra, _, sender = endpoint.recvmsg(FRAME_BYTES, 64)
-            found = frames.neighbour(data)
-            if found and sender[2] != PACKET_OUTGOING and not _vlan(extra):
-                yield found
-
-
-def _vlan(extra: list[tuple[int, int, bytes]]) -> int:
-    """Return the VLAN that the frame was tagged with; the kernel takes the tag out of it."""
-    for level, kind, data in extra:
-        if (level, kind) == (SOL_PACKET, PACKET_AUXDATA) and len(data) >= _AUXDATA.size:
-            status, tag = _AUXDATA.unpack_from(data)[0], _AUXDATA.unpack_from(data)[5]
-            return int(tag & 0xFFF) if status & TP_STATUS_VLAN_VALID else 0
-    return 0
 
 
 def _in_words(interface: str, error: OSError) -> str:

@@ -94,9 +94,11 @@ class _Search:
         return [m for m in self._members if pins(value, variable, m, self._bond)]
 
     def _command(self, pid: int) -> str:
-        """Return the command line, in one line and short; it may hold whatever people pass."""
-        text = " ".join(words(self._reader, pid)) or self._reader.line(f"/proc/{pid}/comm")
-        return " ".join(text.split())[:COMMAND_LETTERS]
+        """Return the program and its first argument; the others may hold what is secret."""
+        line = words(self._reader, pid)
+        first = next((word for word in line[1:] if word and not word.startswith("-")), "")
+        text = f"{line[0].rpartition('/')[2]} {first}"
+        return (" ".join(text.split()) or self._reader.line(f"/proc/{pid}/comm"))[:COMMAND_LETTERS]
 
 
 _NAMES = tuple(f"{name}=".encode() for name in VARIABLES)

@@ -44,6 +44,7 @@ def look(reader: Reader, name: str, links: Mapping[str, LinkFacts] | None) -> Ni
     nic = replace(
         nic,
         uppers=_uppers(reader, name, links),
+        rdma=tuple(reader.names(f"{NET}/{name}/device/infiniband")),
         netvsc_partner=_netvsc_partner(reader, nic),
         cloud=cloud.look(reader, nic),
     )

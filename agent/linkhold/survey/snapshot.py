@@ -36,6 +36,7 @@ FAMILIES: dict[int, str] = {socket.AF_INET: "inet", socket.AF_INET6: "inet6"}
 IFF_UP = 0x1
 IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINK, IFLA_MASTER = 1, 3, 4, 5, 10
 IFLA_LINKINFO, IFLA_AF_SPEC, IFLA_EXT_MASK, IFLA_CARRIER, IFLA_PERM_ADDRESS = 18, 26, 29, 33, 54
+INFO_KIND, INFO_DATA, INFO_SLAVE_KIND, INFO_SLAVE_DATA = 1, 2, 4, 5
 RTEXT_FILTER_SKIP_STATS = 1 << 3
 IFLA_INET6_TOKEN = 7
 IFA_ADDRESS, IFA_LOCAL, IFA_FLAGS = 1, 2, 8
@@ -130,11 +131,12 @@ def _info(
     if IFLA_LINKINFO not in found:
         return "", None, None
     info = attributes(raw, *found[IFLA_LINKINFO])
-    kind = _text(raw, info, 1)
-    options = bond.decode(raw, info[2], bond.OPTIONS) if kind == "bond" and 2 in info else None
-    port = None
-    if _text(raw, info, 4) == "bond" and 5 in info:
-        port = bond.decode(raw, info[5], bond.PORT_OPTIONS)
+    kind = _text(raw, info, INFO_KIND)
+    options = port = None
+    if kind == "bond" and INFO_DATA in info:
+        options = bond.decode(raw, info[INFO_DATA], bond.OPTIONS)
+    if _text(raw, info, INFO_SLAVE_KIND) == "bond" and INFO_SLAVE_DATA in info:
+        port = bond.decode(raw, info[INFO_SLAVE_DATA], bond.PORT_OPTIONS)
     return kind, options, port
 
 
@@ -181,7 +183,8 @@ def _route(raw: bytes) -> LookedRoute | None:
 
 
 def _all_of(family: int, length: int) -> str:
-    return f"{'::' if family == socket.AF_INET6 else '0.0.0.0'}/{length}" if length else "default"
+    everything = "::" if family == socket.AF_INET6 else "0.0.0.0"  # noqa: S104
+    return f"{everything}/{length}" if length else "default"
 
 
 def _hops(raw: bytes, found: dict[int, Span]) -> tuple[tuple[int, ...], str]:

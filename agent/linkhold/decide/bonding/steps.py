@@ -67,7 +67,7 @@ class SetBond:
     @property
     def text(self) -> str:
         """What it does, for people."""
-        shown = ", ".join(f"{key} {_shown(value)}" for key, value in self.options.items())
+        shown = ", ".join(f"{key} {_shown(key, value)}" for key, value in self.options.items())
         if not self.create:
             return f"set {self.name}: {shown}"
         own = [f"MAC {self.mac}"] if self.mac else []
@@ -75,7 +75,12 @@ class SetBond:
         return f"create bond {self.name}: {', '.join([shown, *own])}"
 
 
-def _shown(value: object) -> str:
+def _shown(option: str, value: object) -> str:
+    words = WORDS.get(option)
+    if words is not None and isinstance(value, int) and value < len(words):
+        return words[value]
+    if option in IN_MS:
+        return f"{value} ms"
     if isinstance(value, (tuple, list)):
         return " ".join(map(str, value)) or "none"
     return str(value) if value != "" else "none"
@@ -106,6 +111,15 @@ class SendObject:
     template: Template
     flags: int = 0
     fine: tuple[int, ...] = ()
+
+
+WORDS = {
+    "mode": ("balance-rr", "active-backup"),
+    "primary_reselect": ("always", "better", "failure"),
+    "fail_over_mac": ("none", "active", "follow"),
+}
+"""linux/if_bonding.h, as the files in sysfs spell them."""
+IN_MS = frozenset({"miimon", "updelay", "downdelay", "peer_notif_delay", "arp_interval"})
 
 
 Change: TypeAlias = SetLink | SetBond | DropLink | SendObject

@@ -1,0 +1,79 @@
+"""``linkhold restore``: the host as it was found, before linkhold changed anything."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from linkhold.actuators.compile import compiled
+from linkhold.actuators.journal import Journal
+from linkhold.actuators.transaction import Options, Transaction, outcome_text, roll_back
+from linkhold.cli.bond_apply import agreed, hangup_survived, tell
+from linkhold.decide.bonding.remove import plan_removal
+from linkhold.model import HostError, LinkholdError
+from linkhold.survey import snapshot
+
+if TYPE_CHECKING:
+    import argparse
+
+WAIT_S = 20.0
+_DESCRIPTION = """\
+Take back everything that linkhold changed on this host: an unfinished change, then each bond that
+it made. What somebody else changed meanwhile stays.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments of the command."""
+    parser.description = _DESCRIPTION
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Restore; return 0 when everything is as it was found, 1 when something could not be."""
+    if os.geteuid() != 0:
+        raise HostError("restore changes the network: run it as root")
+    journal = Journal()
+    bonds = tuple(journal.committed())
+    unfinished = journal.read()
+    if not bonds and unfinished is None:
+        tell("nothing to restore: linkhold has changed nothing here")
+        return 0
+    what = ", ".join([*bonds, *(["an unfinished change"] if unfinished else [])])
+    if not args.yes and not agreed(f"take back {what}?"):
+        return 1
+    problems = []
+    with hangup_survived():
+        problems += _unfinished(journal)
+        for bond in bonds:
+            problems += _remove(journal, bond)
+    for problem in problems:
+        tell(f"not restored: {problem}")
+    return 1 if problems else 0
+
+
+def _unfinished(journal: Journal) -> list[str]:
+    with journal.held(wait_s=WAIT_S):
+        if journal.read() is None:
+            return []
+        problems = roll_back(journal, "linkhold restore")
+    if problems:
+        return [outcome_text("an unfinished change", problems)]
+    tell("the unfinished change is undone")
+    return []
+
+
+def _remove(journal: Journal, bond: str) -> list[str]:
+    record = journal.committed()[bond]
+    look = snapshot.take(("default", bond, *record["members"]))
+    if look.link(bond) is None:
+        journal.forget(bond)
+        tell(f"{bond} is gone already")
+        return []
+    plan = plan_removal(bond, look, record)
+    try:
+        Transaction(journal, compiled(plan), lambda _: None).run(Options())
+    except LinkholdError as error:
+        return [str(error)]
+    tell(f"{bond} is gone; {plan.record['live'] or 'no NIC'} carries what it carried")
+    return []
