@@ -27,6 +27,7 @@ Document = dict[str, Any]
 
 APPLYING, WAITING, CONFIRMED, FAILED = "applying", "waiting", "confirmed", "failed"
 PRIVATE = 0o600
+BEFORE = frozenset({"live", "originals", "files", "persist"})
 
 
 def folder() -> Path:
@@ -112,8 +113,11 @@ class Journal:
     def commit(self, document: Document) -> None:
         """Make the change final: its record is kept (or, of a removal, dropped)."""
         path = self.where / f"committed-{document['bond']}.json"
-        record = {**document["record"], "action": document["action"], "at": time.time()}
+        files = [step for step in document["undo"] if step.get("restores")]
+        record = {**document["record"], "files": files, "at": time.time()}
         removed = document["action"] == "remove"
+        if document["action"] == "adjust":  # what was before linkhold came stays what it was
+            record |= {k: v for k, v in (self._load(path.name) or {}).items() if k in BEFORE}
         write_file(path, None if removed else json.dumps(record), PRIVATE)
         self.finish(document, "committed", [])
 

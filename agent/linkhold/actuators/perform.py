@@ -18,7 +18,7 @@ from linkhold.actuators.announce import announce
 from linkhold.actuators.remedies import remedy_for
 from linkhold.children import run
 from linkhold.decide.bonding.objects import fingerprint
-from linkhold.model import HostError
+from linkhold.model import HostError, Unavailable
 from linkhold.model.survey import Known
 from linkhold.rtnl.exchange import Exchange, Request, Verdict, index_of
 from linkhold.survey import snapshot
@@ -143,7 +143,8 @@ def _ask(step: Mapping[str, Any]) -> None:
 
 
 def _announce(step: Mapping[str, Any]) -> None:
-    announce(step["link"], step["addresses"])
+    with contextlib.suppress(Unavailable):  # no Ethernet: the bonding driver announces itself
+        announce(step["link"], step["addresses"])
 
 
 def _unchanged(step: Mapping[str, Any]) -> None:

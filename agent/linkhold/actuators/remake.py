@@ -31,7 +31,7 @@ def again(record: Mapping[str, Any]) -> Document:
     name = record["bond"]
     return {
         "bond": name,
-        "action": record["action"],
+        "action": "adjust",
         "phases": [
             {
                 "title": f"make {name} again as it was committed",
@@ -43,7 +43,7 @@ def again(record: Mapping[str, Any]) -> Document:
         "checks": record["checks"],
         "confirm_after_s": CONFIRM_S,
         "guard_s": GUARD_S,
-        "record": {key: value for key, value in record.items() if key not in {"at", "action"}},
+        "record": {key: value for key, value in record.items() if key != "at"},
     }
 
 

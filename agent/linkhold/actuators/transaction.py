@@ -209,11 +209,12 @@ def filled(step: Document) -> Document:
         return {
             **step,
             "do": "file",
+            "restores": True,
             "content": path.read_text(encoding="utf-8"),
             "mode": path.stat().st_mode & 0o7777,
         }
     except FileNotFoundError:
-        return {**step, "do": "file", "content": None, "mode": 0o644}
+        return {**step, "do": "file", "restores": True, "content": None, "mode": 0o644}
     except (OSError, UnicodeDecodeError) as error:
         raise HostError(f"{path} cannot be read, so it could not be restored: {error}") from error
 

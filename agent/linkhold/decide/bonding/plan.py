@@ -28,11 +28,16 @@ class Asked:
     """What was asked on the wire before planning.
 
     ``answers``: through each member without addresses, whether a target answers. ``pings``:
-    hosts that answered an echo, among them the operator's own.
+    hosts that answered an echo, among them the operator's own. ``profile`` is the text of the
+    profile that configures the live NIC, ``unread`` why it is not all of it, ``client`` the
+    identity of its DHCP client.
     """
 
     answers: Mapping[str, Answer] = field(default_factory=dict)
     pings: tuple[str, ...] = ()
+    profile: str = ""
+    unread: tuple[str, ...] = ()
+    client: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan(
@@ -57,7 +62,11 @@ def plan(
     else:
         work = convert.make_before_break(wanted, look, live, targets)
         interruption = NO_LOSS
-    phases, undo = handover.around(wanted, live, survey, *work)
+    old = look.link(live)
+    mac = "" if wanted.fail_over_mac or old is None else old.mac
+    owner = survey.owner(live or wanted.members[0])
+    over = handover.hand_over(wanted, owner, mac, asked.profile, asked.client)
+    phases, undo = handover.around(over, name, *work)
     return Plan(
         name,
         "apply",
@@ -70,7 +79,7 @@ def plan(
         guard_s=settings.guard_s,
         remake=remake.steps(wanted, look, live),
         give_back=remake.give_back(wanted, look, live),
-        record=record(wanted, look, live),
+        record={**record(wanted, look, live), "persist": over.persist},
     )
 
 
@@ -120,6 +129,8 @@ def _refusals(wanted: Wanted, look: Look, survey: Survey, asked: Asked) -> Itera
             yield from refusals.member_refusals(wanted, nic, look)
         if owner is not None:
             yield from refusals.owner_refusals(wanted, owner, live=name == live)
+    for text in asked.unread:
+        yield Refusal(wanted.name, text, "plan as root: the bond's profile is made from it")
     if standing is None:
         yield from refusals.standby_refusals(wanted, look, live, dict(asked.answers))
 
@@ -156,7 +167,7 @@ def _adjusted(wanted: Wanted, look: Look) -> Plan:
         guard_s=wanted.settings.guard_s,
         remake=remake.steps(wanted, look, wanted.name),
         give_back=remake.give_back(wanted, look, wanted.name),
-        record=record(wanted, look, ""),
+        record={**record(wanted, look, ""), "persist": handover.NONE},
     )
 
 
@@ -183,7 +194,6 @@ def record(wanted: Wanted, look: Look, live: str) -> dict[str, object]:
         "bond": wanted.name,
         "members": list(wanted.members),
         "live": live,
-        "persist": "linkhold",
         "options": {**wanted.options, "primary": wanted.primary},
         "originals": {
             link.name: {k: v for k, v in asdict(link).items() if k in {"mtu", "admin_up", "mac"}}
@@ -213,6 +223,12 @@ def _warnings(wanted: Wanted, survey: Survey, look: Look, asked: Asked, live: st
         )
     if survey.cloud_init.rewrites is Known.UNKNOWN:
         yield f"cloud-init: {survey.cloud_init.reason}"
+    rdma = [name for name in wanted.members if (nic := survey.nic(name)) and nic.rdma]
+    if rdma:
+        yield (
+            f"{', '.join(rdma)} also carries RDMA, which a bond does not protect; some drivers "
+            "(mlx5) merge the RDMA devices of a bond's members: not while jobs use them"
+        )
     if any((nic := survey.nic(name)) and nic.vf for name in wanted.members) and (
         wanted.fail_over_mac != 1
     ):

@@ -44,7 +44,7 @@ def host_refusals(wanted: Wanted, look: Look, survey: Survey) -> Iterator[Refusa
         reason = f"an interface of this name is there, and is no bond ({kind})"
         yield Refusal(wanted.name, reason, "choose another name under bonds:")
     for member in sorted(survey.root.interfaces & set(wanted.members)):
-        mounts = ", ".join(m.mount for m in survey.root.mounts if m.interface == member)
+        mounts = ", ".join(m.mount for m in survey.root.mounts if member in m.carriers)
         reason = f"the system's own files ({mounts}) come over it"
         remedy = "make the bond in the initramfs (dracut bond=..., rd.neednet), not while it runs"
         yield Refusal(member, reason, remedy)
@@ -120,7 +120,8 @@ def owner_refusals(wanted: Wanted, owner: Owner, *, live: bool) -> Iterator[Refu
     evidence = f" ({owner.evidence[0]})" if owner.evidence else ""
     if not owner.native and owner.kind is not OwnerKind.NOBODY:
         name = "something unknown" if owner.kind is OwnerKind.UNKNOWN else owner.kind.value
-        reason = f"is configured by {name}{evidence}, to which a bond cannot be handed over"
+        doubt = f" ({owner.unknown[0]})" if owner.unknown else evidence
+        reason = f"is configured by {name}{doubt}, to which a bond cannot be handed over"
         yield Refusal(owner.name, reason, HAND_OVER[owner.kind].format(**fill))
     elif owner.dhcp and not owner.native and live:
         reason = "has its address by DHCP, and nobody would renew the lease on the bond"

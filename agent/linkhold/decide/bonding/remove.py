@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from linkhold.config.settings import BondSettings
+from linkhold.decide.bonding import handover
 from linkhold.decide.bonding.convert import loud_sysctls, quiet_sysctls
 from linkhold.decide.bonding.objects import belongings, drop_addresses, fingerprint, moved, put_back
 from linkhold.decide.bonding.plan import named_options, split_targets
@@ -51,17 +52,21 @@ def plan_removal(name: str, look: Look, record: Mapping[str, Any] | None) -> Pla
     options = named_options(look, bond.bond or {})
     ports = look.ports_of(bond.index)
     stays = _stays(options, ports, record or {})
-    phases = (
+    phases: tuple[Phase, ...] = (
         Phase(f"{stays} leaves {name}", tuple(_leave(look, bond, options, stays))),
         Phase(f"move everything from {name} to {stays}", tuple(_cut_over(look, name, stays))),
         Phase(f"remove {name}", tuple(_take_away(look, name, stays, record or {}))),
     )
+    undo: tuple[Undo, ...] = tuple(_way_back(look, bond, options, stays)) if stays else ()
+    if not stays:
+        phases = (Phase(f"remove {name}", (Burst((DropLink(name),)),)),)
+    phases, undo = handover.around(handover.removal(record or {}), stays, phases, undo)
     near, _ = split_targets(BondSettings(), belongings(look, name))
     return Plan(
         name,
         "remove",
-        phases=phases if stays else (Phase(f"remove {name}", (Burst((DropLink(name),)),)),),
-        undo=tuple(_way_back(look, bond, options, stays)) if stays else (),
+        phases=phases,
+        undo=undo,
         checks=Checks(answers=((stays, near),) if near and stays else ()),
         interruption="none expected: the bond carries until the NIC does",
         record={"live": stays},

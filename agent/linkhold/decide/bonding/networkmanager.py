@@ -1,0 +1,116 @@
+"""A bond as profiles of NetworkManager, and the live hand-over. Pure.
+
+docs/handover.md has what was measured. NetworkManager is stopped while the NICs move: a stop leaves
+addresses and links as they are, while a device that becomes unmanaged at run time is taken down
+and flushed (nm_device_cleanup).
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from linkhold.decide.bonding.profiles import Profile, Section, parse
+from linkhold.decide.bonding.steps import Run, WriteFile
+
+if TYPE_CHECKING:
+    from linkhold.decide.bonding.steps import Step
+    from linkhold.decide.bonding.wanted import Wanted
+
+FOLDER = "/etc/NetworkManager/system-connections"
+HEAD = "Made by linkhold (bond apply); taken away by: linkhold bond remove {bond}"
+PRIVATE = 0o600
+FIRST = "999"
+"""Autoconnect priority: the highest, so that no older profile of a member wins."""
+STOP = Run(("systemctl", "stop", "NetworkManager"))
+START = Run(("systemctl", "start", "NetworkManager"))
+NAMESPACE = uuid.UUID("6f0a2b0e-6c69-4e6b-9c0d-6c696e6b686f")
+FAIL_OVER_MACS = ("none", "active", "follow")
+
+
+def take() -> tuple[Step, ...]:
+    """Return the steps after which NetworkManager leaves the NICs alone."""
+    return (STOP,)
+
+
+def give(wanted: Wanted, mac: str, source: str) -> tuple[Step, ...]:
+    """Return the steps after which NetworkManager owns the bond as it owned the live NIC.
+
+    ``source`` is the text of the NIC's keyfile; empty where it had none.
+    """
+    files = profiles(wanted, mac, source)
+    return (*(WriteFile(path, text, PRIVATE) for path, text in files.items()), START)
+
+
+def profiles(wanted: Wanted, mac: str, source: str) -> dict[str, str]:
+    """Return the keyfiles of the bond and of its members: path -> text."""
+    head = HEAD.format(bond=wanted.name)
+    base = f"{FOLDER}/linkhold-{wanted.name}"
+    files = {f"{base}.nmconnection": _of_bond(wanted, mac, source).text(head)}
+    for name in wanted.members:
+        files[f"{base}-{name}.nmconnection"] = _of_member(wanted, name).text(head)
+    return files
+
+
+def identity(wanted: Wanted, member: str = "") -> str:
+    """Return the UUID of a profile: always the same for one bond and member."""
+    return str(uuid.uuid5(NAMESPACE, f"{wanted.name}/{member}"))
+
+
+def _of_bond(wanted: Wanted, mac: str, source: str) -> Profile:
+    old = parse(source)
+    connection = Section(
+        "connection",
+        (
+            f"id=linkhold-{wanted.name}",
+            f"uuid={identity(wanted)}",
+            "type=bond",
+            f"interface-name={wanted.name}",
+            "autoconnect=true",
+            f"autoconnect-priority={FIRST}",
+        ),
+    )
+    ethernet = [f"cloned-mac-address={mac}"] if mac else []
+    ethernet += [f"mtu={wanted.settings.mtu_bytes}"] if wanted.settings.mtu_bytes else []
+    kept = [one for one in old.sections if one.name in {"ipv4", "ipv6", "proxy"}]
+    return Profile(
+        (connection, Section("bond", _options(wanted)), Section("ethernet", tuple(ethernet)), *kept)
+    )
+
+
+def _options(wanted: Wanted) -> tuple[str, ...]:
+    options = wanted.options
+    return (
+        "mode=active-backup",
+        f"miimon={options['miimon']}",
+        f"updelay={options['updelay']}",
+        f"downdelay={options['downdelay']}",
+        f"peer_notif_delay={options['peer_notif_delay']}",
+        f"primary={wanted.primary}",
+        "primary_reselect=failure",
+        f"fail_over_mac={FAIL_OVER_MACS[wanted.fail_over_mac]}",
+        f"num_grat_arp={options['num_peer_notif']}",
+        f"resend_igmp={options['resend_igmp']}",
+    )
+
+
+def _of_member(wanted: Wanted, name: str) -> Profile:
+    connection = Section(
+        "connection",
+        (
+            f"id=linkhold-{wanted.name}-{name}",
+            f"uuid={identity(wanted, name)}",
+            "type=ethernet",
+            f"interface-name={name}",
+            f"master={wanted.name}",
+            "slave-type=bond",
+            "autoconnect=true",
+            f"autoconnect-priority={FIRST}",
+        ),
+    )
+    return Profile((connection, Section("ethernet")))
+
+
+def hand_back() -> tuple[Step, ...]:
+    """Return the steps after files were restored: NetworkManager owns the NICs as before."""
+    return (START,)
