@@ -5,10 +5,13 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: bench clean demo help lint run setup test
+.PHONY: bench bench-lab clean demo help lint run setup test
 
 bench: setup ## measure latencies, idle cost and storms; writes build/bench/*.json
 	@$(BIN)/python tests/bench/run.py $(ARGS)
+
+bench-lab: setup ## measure bonds in the kernel lab beside other makes; writes build/bench/bonds.json
+	@$(BIN)/python tests/bench/run.py bonds $(ARGS)
 
 clean: ## remove what was built here (.venv stays)
 	@rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -17,7 +20,7 @@ demo: setup ## pull a cable under a training loop, in network namespaces, in und
 	@$(BIN)/python tests/demo/run.py
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 lint: setup ## style, types, arrows between the parts, nothing newer than Python 3.10
 	@$(BIN)/ruff format --check --quiet agent tests
