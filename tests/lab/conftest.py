@@ -1,17 +1,20 @@
-"""The lab: one guest kernel for all tests of a session."""
+"""The lab: one guest kernel for all tests of a session, and machines with systemd."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
 from support.lab.host import Lab
 from support.lab.machine import LabUnavailable
+from support.lab.systemd import Machine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
+
+    from support.lab.systemd import Manager
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +27,34 @@ def lab() -> Iterator[Lab]:
         try:
             booted.boot()
         except LabUnavailable as reason:
-            give_up = pytest.fail if os.environ.get("LINKHOLD_REQUIRE_LAB") else pytest.skip
-            give_up(f"no kernel lab: {reason}")
+            _give_up(reason)
         yield booted
+
+
+@pytest.fixture
+def systemd_machine() -> Iterator[Callable[..., Machine]]:
+    """Return a maker of booted machines with systemd; its arguments are those of ``Machine``.
+
+    Each machine is a guest of its own, and ends with the test.
+    """
+    made: list[Machine] = []
+
+    def make(
+        manager: Manager = "none", files: Mapping[str, str] | None = None, *, dhcp_lease_s: int = 0
+    ) -> Machine:
+        try:
+            made.append(Machine(manager, files, dhcp_lease_s=dhcp_lease_s))
+            made[-1].boot()
+        except LabUnavailable as reason:
+            _give_up(reason)
+        return made[-1]
+
+    yield make
+    for machine in made:
+        machine.discard()
+
+
+def _give_up(reason: LabUnavailable) -> NoReturn:
+    if os.environ.get("LINKHOLD_REQUIRE_LAB"):
+        pytest.fail(f"no kernel lab: {reason}")
+    pytest.skip(f"no kernel lab: {reason}")

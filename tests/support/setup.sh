@@ -14,6 +14,11 @@ ping iputils-ping
 nft nftables
 setpriv util-linux
 pkg-config pkg-config
+dbus-daemon dbus
+mke2fs e2fsprogs
+nmcli network-manager
+dnsmasq dnsmasq-base
+netplan netplan.io
 /usr/include/systemd/sd-daemon.h libsystemd-dev
 '
 has() {
@@ -51,6 +56,12 @@ if [ -n "$missing" ]; then
             *mosquitto*)  # linkhold starts its own; this one would listen on 1883 after a reboot
                 systemctl disable --quiet mosquitto >/dev/null 2>&1 || true
                 echo "setup: mosquitto's own service stays disabled" ;;
+        esac
+        case $missing in
+            *network-manager*)  # only the lab's guests start it; here it would take the network
+                systemctl disable --quiet NetworkManager NetworkManager-dispatcher \
+                    NetworkManager-wait-online >/dev/null 2>&1 || true
+                echo "setup: NetworkManager's own services stay disabled" ;;
         esac
         grep '^setup:' "$log" || true
         rm -f "$log"

@@ -35,6 +35,10 @@ def _kernel(checks: Mapping[str, Any], look: Look) -> Iterator[str]:
         if not bond.bond.get("active_slave"):
             yield f"{name} has no active member"
         yield from _members(look, name, bond.index, checks["members"].get(name, ()))
+        joined = {port.name for port in look.ports_of(bond.index)}
+        for member in checks.get("joined", {}).get(name, ()):
+            if member not in joined:
+                yield f"{member} is not in {name}"
 
 
 def named(look: Look, options: Mapping[str, object]) -> dict[str, object]:

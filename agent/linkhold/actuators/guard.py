@@ -79,6 +79,8 @@ def main(argv: list[str]) -> int:
     while True:
         document = journal.read()
         if document is None or document["id"] != change:
+            if journal.hold():  # completes a commit whose maker died on the way
+                journal.release()
             return 0
         overdue = time.monotonic_ns() > document["deadline_mono_ns"]
         if journal.hold():

@@ -1,9 +1,9 @@
 """The journal of a change of the network: what is done, how to undo it, who is at it.
 
 One change at a time. The folder holds ``journal.json``, the change that is neither committed nor
-undone; ``lock``, which whoever works on it holds (the kernel drops it when that process dies);
-``committed-<bond>.json`` for each bond that was made; and ``last.json``, how the last change
-ended. Standard library only.
+undone (or has just been, and says so); ``lock``, which whoever works on it holds (the kernel
+drops it when that process dies); ``committed-<bond>.json`` for each bond that was made; and
+``last.json``, how the last change ended. Standard library only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
-APPLYING, WAITING, CONFIRMED, FAILED = "applying", "waiting", "confirmed", "failed"
+APPLYING, WAITING, CONFIRMED = "applying", "waiting", "confirmed"
+COMMITTED, UNDOING, FAILED = "committed", "undoing", "failed"
 PRIVATE = 0o600
 BEFORE = frozenset({"live", "originals", "files", "persist"})
 
@@ -51,9 +52,7 @@ class Journal:
 
     def hold(self, *, wait_s: float = 0.0) -> bool:
         """Become the one who works on it; False when another process is and stays so."""
-        self.where.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        fd = os.open(self.where / "lock", flags, PRIVATE)
+        fd = self._lock()
         end = time.monotonic() + wait_s
         while True:
             try:
@@ -65,7 +64,19 @@ class Journal:
                 time.sleep(0.05)
             else:
                 self._fd = fd
+                self._complete_commit()
                 return True
+
+    def _lock(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            self.where.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return os.open(self.where / "lock", flags, PRIVATE)
+        except OSError as error:
+            raise HostError(
+                f"{error.filename or self.where}: {error.strerror}; without a journal there it "
+                "could not be undone, so nothing is changed"
+            ) from error
 
     def release(self) -> None:
         """Let others work on it."""
@@ -94,7 +105,8 @@ class Journal:
 
         Raises :class:`HostError` when the file is damaged: then nobody knows what to undo.
         """
-        return self._load("journal.json")
+        found = self._load("journal.json")
+        return None if found is not None and found.get("state") == COMMITTED else found
 
     def write(self, document: Document) -> None:
         """Replace the journal; on disk when this returns."""
@@ -108,18 +120,35 @@ class Journal:
             record = self._load(path.name)
             if record is not None:
                 found[path.stem.removeprefix("committed-")] = record
+        newest = self._load("journal.json")
+        if newest is not None and newest.get("state") == COMMITTED:
+            found.pop(newest["bond"], None)
+            if newest["action"] != "remove":
+                found[newest["bond"]] = newest["record"]
         return found
 
     def commit(self, document: Document) -> None:
-        """Make the change final: its record is kept (or, of a removal, dropped)."""
-        path = self.where / f"committed-{document['bond']}.json"
+        """Make the change final: its record is kept (or, of a removal, dropped).
+
+        It is final from the moment the journal says so; whoever dies on the way from there to
+        the record leaves it to the next one who holds the journal.
+        """
         files = [step for step in document["undo"] if step.get("restores")]
         record = {**document["record"], "files": files, "at": time.time()}
-        removed = document["action"] == "remove"
         if document["action"] == "adjust":  # what was before linkhold came stays what it was
-            record |= {k: v for k, v in (self._load(path.name) or {}).items() if k in BEFORE}
-        write_file(path, None if removed else json.dumps(record), PRIVATE)
-        self.finish(document, "committed", [])
+            old = self._load(f"committed-{document['bond']}.json") or {}
+            record |= {k: v for k, v in old.items() if k in BEFORE}
+        self.write({**document, "state": COMMITTED, "record": record})
+        self._complete_commit()
+
+    def _complete_commit(self) -> None:
+        """Write the record of a change that is committed, and close the journal."""
+        with contextlib.suppress(HostError):  # damaged, or no space: it is looked at again
+            found = self._load("journal.json")
+            if found is not None and found.get("state") == COMMITTED:
+                text = None if found["action"] == "remove" else json.dumps(found["record"])
+                write_file(self.where / f"committed-{found['bond']}.json", text, PRIVATE)
+                self.finish(found, "committed", [])
 
     def forget(self, bond: str) -> None:
         """Drop the record of a bond that is gone and shall not come back."""
@@ -136,7 +165,8 @@ class Journal:
             "problems": problems,
             "at": time.time(),
         }
-        write_file(self.where / "last.json", json.dumps(last), PRIVATE)
+        with contextlib.suppress(HostError):  # a full disk must not keep the journal open
+            write_file(self.where / "last.json", json.dumps(last), PRIVATE)
         if how == FAILED:
             self.write({**document, "state": FAILED, "problems": problems})
         else:

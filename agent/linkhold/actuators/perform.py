@@ -161,23 +161,27 @@ def _file(step: Mapping[str, Any]) -> None:
 
 def write_file(path: Path, content: str | None, mode: int) -> None:
     """Replace a file as a whole, on disk when this returns; ``content`` None removes it."""
+    fresh = path.with_name(f".{path.name}.linkhold")
     try:
         if content is None:
             path.unlink(missing_ok=True)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _replace(path, content.encode(), mode)
+            _replace(fresh, path, content.encode(), mode)
         if path.parent.is_dir():
             _sync_folder(path.parent)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            fresh.unlink(missing_ok=True)
         raise HostError(f"{path}: {error.strerror}") from error
 
 
-def _replace(path: Path, content: bytes, mode: int) -> None:
-    fresh = path.with_name(f".{path.name}.linkhold")
+def _replace(fresh: Path, path: Path, content: bytes, mode: int) -> None:
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        os.write(fd, content)
+        left = memoryview(content)
+        while left:  # the last that fits onto a full disk is written in part, without an error
+            left = left[os.write(fd, left) :]
         os.fchmod(fd, mode)
         os.fsync(fd)
     finally:

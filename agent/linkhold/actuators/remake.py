@@ -5,6 +5,8 @@ Standard library only, and the record is all that is read: no configuration, no 
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -16,19 +18,31 @@ from linkhold.model import LinkholdError
 from linkhold.survey import snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from linkhold.actuators.journal import Document, Journal
 
 ANSWER_S = 20.0
 """How long a fresh bond may take at boot until its gateway answers (a switch's spanning tree)."""
+MEMBERS_S = 20.0
+"""How long drivers may take at boot until all NICs are there."""
 GUARD_S = 60.0
 CONFIRM_S = 5.0
 
 
-def again(record: Mapping[str, Any]) -> Document:
-    """Return the compiled plan that makes the bond of ``record``, which is gone, once more."""
+def again(record: Mapping[str, Any], apart: Collection[str] = ()) -> Document:
+    """Return the compiled plan that makes the bond of ``record``, which is gone, once more.
+
+    Members that are ``apart`` (absent, or set down by somebody) are not touched. One that has no
+    link is in the bond nevertheless, and joins in when it has.
+    """
     name = record["bond"]
+    whole = {key: value for key, value in record.items() if key != "at"}
+    record = {
+        **record,
+        "remake": [_sparing(step, apart) for step in record["remake"]],
+        "give_back": [_sparing(step, apart) for step in record["give_back"]],
+    }
     return {
         "bond": name,
         "action": "adjust",
@@ -40,11 +54,55 @@ def again(record: Mapping[str, Any]) -> Document:
             }
         ],
         "undo": [{"since": 0, **step} for step in record["give_back"]],
-        "checks": record["checks"],
+        "checks": _joined(record["checks"], apart),
         "confirm_after_s": CONFIRM_S,
         "guard_s": GUARD_S,
-        "record": {key: value for key, value in record.items() if key != "at"},
+        "record": whole,
     }
+
+
+def leniently(document: Document, record: Mapping[str, Any]) -> Document:
+    """Return a compiled plan as a repair: a member without link may join.
+
+    The record of a bond that was made with more members than are here now stays as it is.
+    """
+    phases = [
+        {**phase, "steps": [_patient(step) for step in phase["steps"]]}
+        for phase in document["phases"]
+    ]
+    fewer = set(record["members"]) - set(document["record"]["members"])
+    kept = {key: value for key, value in record.items() if key != "at"}
+    return {
+        **document,
+        "phases": phases,
+        "checks": _joined(document["checks"], ()),
+        "record": kept if fewer else document["record"],
+    }
+
+
+def _patient(step: Document) -> Document:
+    return {**step, "optional": True} if step["do"] == "await" else step
+
+
+def _sparing(step: Document, apart: Collection[str]) -> Document:
+    """Return a step without its messages about interfaces that are apart."""
+    if step["do"] != "netlink":
+        return step
+    kept = [c for c in step["changes"] if not (c["holes"] and c["holes"][0][1] in apart)]
+    return {**step, "changes": kept}
+
+
+def _joined(checks: Mapping[str, Any], apart: Collection[str]) -> Document:
+    """Return checks that want members in the bond, with a link or without."""
+    bonds = {
+        name: {k: v for k, v in options.items() if k != "primary" or v not in apart}
+        for name, options in checks["bonds"].items()
+    }
+    joined = {
+        name: [member for member in members if member not in apart]
+        for name, members in checks["members"].items()
+    }
+    return {**checks, "bonds": bonds, "members": {}, "joined": joined}
 
 
 def at_boot(journal: Journal, tell: Callable[[str], None]) -> list[str]:
@@ -67,6 +125,11 @@ def at_boot(journal: Journal, tell: Callable[[str], None]) -> list[str]:
 
 
 def _make(name: str, record: Mapping[str, Any], tell: Callable[[str], None]) -> list[str]:
+    names = _await_members(record)
+    for old, new in names.items():
+        if old != new:
+            tell(f"{old} is called {new} now (found by its permanent MAC)")
+    record = json.loads(renamed(json.dumps(record), names))
     problems = _perform_all(record["remake"])
     end = time.monotonic() + ANSWER_S
     while bad := _unreachable(record):
@@ -76,6 +139,46 @@ def _make(name: str, record: Mapping[str, Any], tell: Callable[[str], None]) -> 
         time.sleep(0.2)
     tell(f"{name} is there and its gateway answers")
     return problems
+
+
+def _await_members(record: Mapping[str, Any]) -> dict[str, str]:
+    """Wait until every member is there, for a while, and return the names they have now.
+
+    A NIC may be called otherwise after a boot (another slot, another kernel); its permanent MAC
+    stays. One that does not come is missing from the answer.
+    """
+    end = time.monotonic() + MEMBERS_S
+    while True:
+        found = _names_now(record)
+        if len(found) == len(record["members"]) or time.monotonic() > end:
+            return found
+        time.sleep(0.1)
+
+
+def _names_now(record: Mapping[str, Any]) -> dict[str, str]:
+    links = {link.name: link for link in snapshot.take().links}
+    by_mac = {link.perm_mac: link.name for link in links.values() if link.perm_mac}
+    found = {}
+    for name in record["members"]:
+        mac = record["originals"][name].get("perm_mac", "")
+        here = links.get(name)
+        if mac and (here is None or here.perm_mac != mac):
+            if mac in by_mac:
+                found[name] = by_mac[mac]
+        elif here is not None:
+            found[name] = name
+    return found
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """Return a record's text with interfaces called by the names that they have now. Pure.
+
+    Names stand in JSON as whole strings: in holes, and as members, links and keys.
+    """
+    pattern = "|".join(re.escape(json.dumps(name)) for name in names if names[name] != name)
+    if not pattern:
+        return text
+    return re.sub(pattern, lambda found: json.dumps(names[json.loads(found[0])]), text)
 
 
 def _unreachable(record: Mapping[str, Any]) -> list[str]:

@@ -86,13 +86,13 @@ class Transaction:
         self._save()
         try:
             guard.arm(self._journal, self._document["id"])
-        except LinkholdError as error:
+        except BaseException as error:
             self._journal.finish(self._document, "not begun", [str(error)])
             raise
 
     def _refuse_unfinished(self) -> None:
         found = self._journal.read()
-        if found is not None:
+        if found is not None and found["phase"] != NOT_BEGUN:
             raise HostError(
                 f"a change of {found['bond']} is not finished ({found['state']}); end it first: "
                 "linkhold bond confirm, or linkhold bond rollback"
@@ -147,11 +147,13 @@ class Transaction:
                 raise HostError("; ".join(bad))
 
     def _turn_back(self, error: BaseException) -> None:
-        why = str(error) or type(error).__name__
+        interrupted = isinstance(error, KeyboardInterrupt)
+        why = "interrupted" if interrupted else str(error) or type(error).__name__
         self._tell(f"undoing: {why}")
         problems = undo(self._journal, why)
         if isinstance(error, LinkholdError):
             raise HostError(outcome_text(why, problems)) from error
+        self._tell(outcome_text(why, problems))
 
     def _extend_deadline(self) -> None:
         left_ns = int(self._document["guard_s"] * 1e9)
@@ -177,6 +179,8 @@ class Transaction:
     def confirm(self) -> str:
         """Check once more, then complete; raises :class:`HostError` and undoes if that fails."""
         try:
+            self._extend_deadline()
+            self._save()  # whoever hangs from here on is the one for the guard to end
             self._settle()
             return self.complete()
         except BaseException as error:

@@ -5,12 +5,13 @@ Standard library only.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
-from linkhold.actuators.journal import FAILED, boot_id
+from linkhold.actuators.journal import FAILED, UNDOING, boot_id
 from linkhold.actuators.perform import perform
-from linkhold.model import LinkholdError
+from linkhold.model import HostError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +33,9 @@ def undo(journal: Journal, reason: str) -> list[str]:
     document = journal.read()
     if document is None:
         return []
-    document = {**document, "reason": document.get("reason") or reason}
+    document = {**document, "reason": document.get("reason") or reason, "state": UNDOING}
+    with contextlib.suppress(HostError):  # a full disk keeps nobody from undoing
+        journal.write(document)  # so that whoever dies now is taken over from at once
     steps = [step for step in document["undo"] if step["since"] <= document["phase"]]
     if document["boot_id"] != boot_id():
         steps = [step for step in steps if step["do"] in AFTER_A_BOOT]
@@ -52,6 +55,6 @@ def _attempt(steps: Iterable[dict[str, Any]]) -> list[str]:
     for step in steps:
         try:
             perform(step)
-        except (LinkholdError, OSError) as error:
-            problems.append(str(error))
+        except Exception as error:  # noqa: BLE001 - the other steps must be made, come what may
+            problems.append(str(error) or repr(error))
     return problems

@@ -14,6 +14,7 @@ import select
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import time
 import traceback
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 Answer = dict[str, Any]
 
 OUTPUT_LIMIT = 256 * 1024
+JOURNAL_LINES = "60"
 STACKS_S, TIDY_S = 1.0, 8.0
 COVERED = ("/tmp", "/var/lib", "/var/log")
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
@@ -48,17 +50,38 @@ def run(scene: Scenario, params: dict[str, Any], timeout_s: float) -> Answer:
     return told
 
 
+def run_here(scene: Scenario, params: dict[str, Any], timeout_s: float) -> Answer:
+    """Run the scenario in the guest's own namespaces; what it leaves stays."""
+    log, tell = kernel.Log(), _Sinks()
+    began = time.monotonic()
+    child = _fork(lambda: _perform(scene, params, timeout_s, tell))
+    answer = _conclude(child, began, timeout_s, log, tell)
+    if answer["status"] != "ok":
+        answer["stderr"] += f"--- journal ---\n{_journal()}"
+    return answer
+
+
+def _journal() -> str:
+    command = ["journalctl", "--no-pager", "--lines", JOURNAL_LINES, "--output", "short-monotonic"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
 def _guard(scene: Scenario, params: dict[str, Any], timeout_s: float) -> Answer:
     log, tell = kernel.Log(), _Sinks()
     _enter_namespaces()
     began = time.monotonic()
     first = _fork(lambda: _be_init(lambda: _perform(scene, params, timeout_s, tell)))
-    if not _ended_within(first, timeout_s + STACKS_S):
-        os.kill(first, signal.SIGKILL)
-    code = os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])
+    answer = _conclude(first, began, timeout_s, log, tell)
+    _delete_all_links()
+    return answer
+
+
+def _conclude(child: int, began: float, timeout_s: float, log: kernel.Log, tell: _Sinks) -> Answer:
+    if not _ended_within(child, timeout_s + STACKS_S):
+        os.kill(child, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     took = time.monotonic() - began
     answer = {"duration_s": took, "kernel_log": log.all()}
-    _delete_all_links()
     answer |= {"stdout": tell.out.read(), "stderr": tell.err.read()}
     if result := tell.result.read(limit=None):
         return {**answer, **json.loads(result)}

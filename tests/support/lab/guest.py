@@ -1,4 +1,6 @@
-"""PID 1 of the guest: takes requests from the host and answers them, one after the other.
+"""The guest's end: takes requests from the host and answers them, one after the other.
+
+It is PID 1 of the plain guest and a service of a guest with systemd.
 
 The serial line carries numbers only; requests and answers are files in a folder of the host,
 since UML's line driver loses its wake-up now and then when more than 4 KiB arrive at once.
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 POWER_OFF = 0x4321FEDC
+# `systemctl poweroff` would ask logind, which does not run.
+SHUT_DOWN = (
+    *("systemctl", "start", "--no-block", "--job-mode=replace-irreversibly"),
+    "poweroff.target",
+)
 EXCHANGE = Path("/run/exchange")
 _loaded: set[str] = set()
 
@@ -35,6 +42,9 @@ def main() -> None:
     _send(channel, f"ready {os.uname().release}")
     for number in _lines(channel):
         request = json.loads((EXCHANGE / f"{number}.request").read_text(encoding="utf-8"))
+        if request.get("power_off"):
+            subprocess.run(SHUT_DOWN, check=True)
+            continue
         _leave(json.dumps(_answer(request)), EXCHANGE / f"{number}.answer")
         _send(channel, f"answer {number}")
         _bury_orphans()
@@ -44,8 +54,9 @@ def _answer(request: dict[str, Any]) -> cell.Answer:
     try:
         _load(request["modules"])
         scene = scenarios.find(request["file"], request["name"])
-        return cell.run(scene, request["params"], request["timeout_s"])
-    except BaseException as error:  # noqa: BLE001 - PID 1 answers whatever happens
+        run = cell.run if os.getpid() == 1 else cell.run_here
+        return run(scene, request["params"], request["timeout_s"])
+    except BaseException as error:  # noqa: BLE001 - the guest answers whatever happens
         return {"status": "error", "error": cell.describe(error)}
 
 
@@ -91,4 +102,5 @@ if __name__ == "__main__":
         main()
     except BaseException:  # noqa: BLE001 - on the console, before the machine is gone
         traceback.print_exc()
-    ctypes.CDLL(None).reboot(POWER_OFF)
+    if os.getpid() == 1:
+        ctypes.CDLL(None).reboot(POWER_OFF)

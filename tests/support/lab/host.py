@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-BOOT_S = 30.0
+BOOT_S = 60.0
 GRACE_S = 15.0
+SHUTDOWN_S = 60.0
 CONSOLE_LINES = 40
 CONSOLES_KEPT = 10
 LOGS = machine.TESTS.parent / "build" / "lab"
+
+
+_consoles = itertools.count(1)
 
 
 class GuestGone(Exception):
@@ -41,8 +45,10 @@ class Lab:
 
     def __init__(self, logs: Path = LOGS) -> None:
         self.boots = 0
+        self._disk: int | None = None
+        self._setup: dict[str, Any] = {}
         self._logs = logs
-        self._guest: _Guest | None = None
+        self._guest: Guest | None = None
 
     def run(self, scene: Scenario, **params: Any) -> Outcome:
         """Run a scenario; raise ScenarioFailed unless it came to its end."""
@@ -70,7 +76,7 @@ class Lab:
             self.close()  # interrupted: the guest is still at work on this one
             raise
 
-    def boot(self) -> _Guest:
+    def boot(self) -> Guest:
         """Boot a guest now; the first scenario would do it otherwise."""
         machine.check()
         self.close()
@@ -78,7 +84,8 @@ class Lab:
         for old in sorted(self._logs.glob("console-*.log"), key=_age)[:-CONSOLES_KEPT]:
             old.unlink(missing_ok=True)
         self.boots += 1
-        self._guest = _Guest(self._logs / f"console-{os.getpid()}-{self.boots}.log")
+        console = self._logs / f"console-{os.getpid()}-{next(_consoles)}.log"
+        self._guest = Guest(console, self._disk, self._setup)
         return self._guest
 
     def close(self) -> None:
@@ -110,33 +117,35 @@ class Lab:
         self.close()
 
 
-class _Guest:
+class Guest:
     """One running UML kernel with its keeper process and its channel."""
 
-    def __init__(self, console: Path) -> None:
+    def __init__(self, console: Path, disk: int | None, setup: dict[str, Any]) -> None:
         self.console = console
         self._channel, far_end = socket.socketpair()
         self._waiting = b""
         self._numbers = itertools.count(1)
         self.folder = machine.folder_for_memory()
         try:
+            (self.folder / "setup.json").write_text(json.dumps(setup), encoding="utf-8")
             with far_end, console.open("wb") as output:
-                self._keeper = self._start(far_end.fileno(), output.fileno())
+                self._keeper = self._start(far_end.fileno(), output.fileno(), disk)
         except BaseException:
             self._channel.close()
             shutil.rmtree(self.folder, ignore_errors=True)
             raise
         self._await_ready()
 
-    def _start(self, channel: int, output: int) -> subprocess.Popen[bytes]:
+    def _start(self, channel: int, output: int, disk: int | None) -> subprocess.Popen[bytes]:
         keeper = [sys.executable, "-I", "-S", str(machine.HERE / "keeper.py")]
-        command = machine.command(self.folder, channel)
+        command = machine.command(self.folder, channel, disk)
+        inherited = [channel] if disk is None else [channel, disk]
         return subprocess.Popen(
-            [*keeper, str(self.folder), str(channel), *command],
+            [*keeper, str(self.folder), ",".join(map(str, inherited)), *command],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
-            pass_fds=[channel],
+            pass_fds=inherited,
             start_new_session=True,  # Ctrl-C at the terminal must not end the one who tidies up
         )
 
@@ -166,6 +175,17 @@ class _Guest:
         question.unlink()
         answer.unlink()
         return told
+
+    def power_off(self) -> None:
+        """Shut down in good order, or raise GuestGone when that takes too long."""
+        number = next(self._numbers)
+        question = self.folder / f"{number}.request"
+        question.write_text(json.dumps({"power_off": True}), encoding="utf-8")
+        try:
+            self._channel.sendall(b"%d\n" % number)
+            self._keeper.wait(SHUTDOWN_S)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise GuestGone(f"no shutdown: {error}") from None
 
     def _await_line(self, wanted: Callable[[bytes], bool], deadline: float) -> None:
         """Wait for a line; others are the noise of scenarios."""

@@ -1,6 +1,6 @@
 # First program of the guest: file systems and modules, then the runner takes over as PID 1.
 # The host passes LAB_PYTHON, LAB_TESTS (the checkout's tests folder) and LAB_EXCHANGE (where
-# requests and answers lie) on the kernel command line.
+# requests and answers lie) on the kernel command line; LAB_SYSTEMD for a guest with systemd.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 HOME=/run/tmp TMPDIR=/run/tmp
 export LINKHOLD_LAB=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$LAB_TESTS:$LAB_TESTS/../agent"
 mount -t proc proc /proc
@@ -22,4 +22,5 @@ mkdir /run/exchange
 mount -t hostfs -o "$LAB_EXCHANGE" none /run/exchange || exit 1
 ip link set lo up
 cd "$LAB_TESTS" || exit 1
+[ -z "$LAB_SYSTEMD" ] || . support/lab/systemd.sh
 exec "$LAB_PYTHON" -m support.lab.guest

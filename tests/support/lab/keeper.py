@@ -1,8 +1,8 @@
 """Starts one command in a session of its own and leaves nothing of it behind.
 
-``keeper.py FOLDER FD COMMAND...``: the command inherits FD. When it ends, when standard input
-closes, or when the process that started the keeper is gone (killed with -9, say), the keeper kills
-whatever the command left running, removes FOLDER and ends. Standard library only, no package.
+``keeper.py FOLDER FD[,FD] COMMAND...``: the command inherits each FD. When it ends, when standard
+input closes, or when the process that started the keeper is gone (killed with -9, say), the keeper
+kills whatever the command left running, removes FOLDER and ends. Standard library only, no package.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 _libc = ctypes.CDLL(None)
 
 
-def main(folder: str, channel: int, command: list[str]) -> None:
+def main(folder: str, inherited: list[int], command: list[str]) -> None:
     """Run ``command``, wait for one of the three ends, and tidy up."""
     owner = os.pidfd_open(os.getppid())
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -28,10 +28,11 @@ def main(folder: str, channel: int, command: list[str]) -> None:
         command,
         stdin=subprocess.DEVNULL,
         start_new_session=True,
-        pass_fds=[channel],
+        pass_fds=inherited,
         preexec_fn=lambda: _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL),  # noqa: PLW1509
     )
-    os.close(channel)
+    for fd in inherited:
+        os.close(fd)
     select.select([owner, sys.stdin, os.pidfd_open(child.pid)], [], [])
     with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
@@ -42,4 +43,4 @@ def main(folder: str, channel: int, command: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3:])
+    main(sys.argv[1], [int(fd) for fd in sys.argv[2].split(",")], sys.argv[3:])

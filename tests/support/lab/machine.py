@@ -14,6 +14,7 @@ HERE = Path(__file__).parent
 TESTS = HERE.parents[1]
 MODULES = Path("/usr/lib/uml/modules")
 MEMORY_BYTES = 512 * 1024**2
+DISK_BYTES = 256 * 1024**2
 
 
 class LabUnavailable(Exception):
@@ -33,6 +34,18 @@ def check() -> None:
         raise LabUnavailable(f"a kernel command line cannot carry the blanks in {TESTS}")
 
 
+def new_disk() -> int:
+    """Return a disk with an empty file system: a file in memory that ends with its last user."""
+    program = shutil.which("mke2fs", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if program is None:
+        raise LabUnavailable("mke2fs is missing: apt-get install e2fsprogs")
+    disk = os.memfd_create("lab-disk")
+    os.truncate(disk, DISK_BYTES)
+    make = [program, "-q", "-F", "-t", "ext4", f"/proc/self/fd/{disk}"]
+    subprocess.run(make, check=True, pass_fds=[disk])
+    return disk
+
+
 def folder_for_memory() -> Path:
     """Make a folder for UML's memory file: it must be mappable as code and large enough."""
     for place in ("/dev/shm", tempfile.gettempdir()):
@@ -45,15 +58,19 @@ def folder_for_memory() -> Path:
     raise LabUnavailable("no folder with 512 MiB free and without noexec for UML's memory")
 
 
-def command(folder: Path, channel: int) -> list[str]:
-    """Return the command that boots the guest with its channel on file descriptor ``channel``."""
+def command(folder: Path, channel: int, disk: int | None = None) -> list[str]:
+    """Return the command that boots the guest with its channel on file descriptor ``channel``.
+
+    With ``disk``, the descriptor of a file with a file system, it boots systemd on that.
+    """
+    systemd = [] if disk is None else [f"ubd0=/proc/self/fd/{disk}", "LAB_SYSTEMD=1", "selinux=0"]
     environment = [f"TMPDIR={folder}", *_preload(folder)]
     return [
         *("env", *environment, "linux.uml", f"uml_dir={folder}", "mem=512M"),
         *("root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "init=/bin/sh"),
         *("con=null", "con0=fd:0,fd:1", "ssl=null", f"ssl0=fd:{channel},fd:{channel}"),
         *("quiet", "log_buf_len=1M", f"LAB_PYTHON={sys.executable}", f"LAB_TESTS={TESTS}"),
-        f"LAB_EXCHANGE={folder}",
+        *(f"LAB_EXCHANGE={folder}", *systemd),
         *("--", str(HERE / "init.sh")),
     ]
 

@@ -16,7 +16,7 @@ from linkhold.decide.bonding.steps import (
     SetLink,
     Undo,
 )
-from linkhold.decide.bonding.wanted import differing
+from linkhold.decide.bonding.wanted import NEEDS_NO_MEMBERS, differing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from linkhold.decide.bonding.wanted import Wanted
     from linkhold.model.look import Look, LookedLink
 
-NEEDS_NO_MEMBERS = ("mode", "fail_over_mac")
-"""BOND_OPTFLAG_NOSLAVES in bond_options.c."""
 RESCALED_BY_MIIMON = ("updelay", "downdelay", "peer_notif_delay")
 """Kept as multiples of miimon: whoever sets miimon sets them as well, or they change with it."""
 ARP_MONITOR = ("arp_interval", "arp_validate", "arp_ip_target", "ns_ip6_target")

@@ -48,12 +48,18 @@ class HandOver:
 
 
 def hand_over(
-    wanted: Wanted, owner: Owner | None, mac: str, source: str, client: Mapping[str, str]
+    wanted: Wanted,
+    owner: Owner | None,
+    mac: str,
+    source: str,
+    client: Mapping[str, str],
+    metrics: Mapping[str, int],
 ) -> HandOver:
     """Return the hand-over for the ``owner`` of the live NIC.
 
     ``mac`` is the bond's, empty where it follows the active member; ``source`` the text of the
-    owner's profile of the live NIC; ``client`` the identity of its DHCP client.
+    owner's profile of the live NIC; ``client`` the identity of its DHCP client; ``metrics`` those
+    of its default routes by family.
     """
     kind = NATIVE.get(owner.kind, LINKHOLD) if owner is not None else LINKHOLD
     if kind == NETWORKD:
@@ -61,7 +67,7 @@ def hand_over(
         take = networkd.take(wanted.name, wanted.members)
         return HandOver(kind, take, give, networkd.hand_back())
     if kind == NETWORK_MANAGER:
-        give = networkmanager.give(wanted, mac, source)
+        give = networkmanager.give(wanted, mac, source, metrics)
         return HandOver(kind, networkmanager.take(), give, networkmanager.hand_back())
     return HandOver(LINKHOLD)
 

@@ -14,6 +14,8 @@ from linkhold.decide.bonding.profiles import Profile, Section, parse
 from linkhold.decide.bonding.steps import Run, WriteFile
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from linkhold.decide.bonding.steps import Step
     from linkhold.decide.bonding.wanted import Wanted
 
@@ -33,20 +35,21 @@ def take() -> tuple[Step, ...]:
     return (STOP,)
 
 
-def give(wanted: Wanted, mac: str, source: str) -> tuple[Step, ...]:
+def give(wanted: Wanted, mac: str, source: str, metrics: Mapping[str, int]) -> tuple[Step, ...]:
     """Return the steps after which NetworkManager owns the bond as it owned the live NIC.
 
-    ``source`` is the text of the NIC's keyfile; empty where it had none.
+    ``source`` is the text of the NIC's keyfile; empty where it had none. ``metrics`` are those of
+    its default routes by family: a bond's would be another (300, Ethernet's is 100).
     """
-    files = profiles(wanted, mac, source)
+    files = profiles(wanted, mac, source, metrics)
     return (*(WriteFile(path, text, PRIVATE) for path, text in files.items()), START)
 
 
-def profiles(wanted: Wanted, mac: str, source: str) -> dict[str, str]:
+def profiles(wanted: Wanted, mac: str, source: str, metrics: Mapping[str, int]) -> dict[str, str]:
     """Return the keyfiles of the bond and of its members: path -> text."""
     head = HEAD.format(bond=wanted.name)
     base = f"{FOLDER}/linkhold-{wanted.name}"
-    files = {f"{base}.nmconnection": _of_bond(wanted, mac, source).text(head)}
+    files = {f"{base}.nmconnection": _of_bond(wanted, mac, source, metrics).text(head)}
     for name in wanted.members:
         files[f"{base}-{name}.nmconnection"] = _of_member(wanted, name).text(head)
     return files
@@ -57,7 +60,7 @@ def identity(wanted: Wanted, member: str = "") -> str:
     return str(uuid.uuid5(NAMESPACE, f"{wanted.name}/{member}"))
 
 
-def _of_bond(wanted: Wanted, mac: str, source: str) -> Profile:
+def _of_bond(wanted: Wanted, mac: str, source: str, metrics: Mapping[str, int]) -> Profile:
     old = parse(source)
     connection = Section(
         "connection",
@@ -72,10 +75,19 @@ def _of_bond(wanted: Wanted, mac: str, source: str) -> Profile:
     )
     ethernet = [f"cloned-mac-address={mac}"] if mac else []
     ethernet += [f"mtu={wanted.settings.mtu_bytes}"] if wanted.settings.mtu_bytes else []
-    kept = [one for one in old.sections if one.name in {"ipv4", "ipv6", "proxy"}]
+    kept = [
+        _with_metric(one, metrics) for one in old.sections if one.name in {"ipv4", "ipv6", "proxy"}
+    ]
     return Profile(
         (connection, Section("bond", _options(wanted)), Section("ethernet", tuple(ethernet)), *kept)
     )
+
+
+def _with_metric(section: Section, metrics: Mapping[str, int]) -> Section:
+    metric = metrics.get({"ipv4": "inet", "ipv6": "inet6"}.get(section.name, ""))
+    if metric is None or section.value("route-metric"):
+        return section
+    return section.with_values(route_metric=str(metric))
 
 
 def _options(wanted: Wanted) -> tuple[str, ...]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from linkhold.decide.bonding import routes
 from linkhold.decide.bonding.steps import GONE_ALREADY, THERE_ALREADY, SendObject
 from linkhold.model.look import (
-    IFA_F_NOPREFIXROUTE,
     RTPROT_KERNEL,
     Look,
     LookedAddress,
@@ -96,13 +95,12 @@ def moved(look: Look, source: str, target: str) -> tuple[Change, ...]:
     route through it is made. ``source`` keeps its addresses until it is taken out.
     """
     mine = belongings(look, source)
-    made, others = _split(mine)
     return (
         *put_addresses(mine, target),
+        *routes.moved(look, mine, target, far=False),
         *_nexthops(look, mine.index, target),
         *_neighbours(look, mine.index, target),
-        *(drop_route(look, route) for route in made),
-        *(put_route(look, route, source, target) for route in others),
+        *routes.moved(look, mine, target, far=True),
         *_rules_put(look, source, target),
         *_rules_dropped(look, source, source),
     )
@@ -114,12 +112,12 @@ def put_back(look: Look, source: str, target: str) -> tuple[Change, ...]:
     It may be sent when nothing, all or part was moved, and again.
     """
     mine = belongings(look, source)
-    made, others = _split(mine)
     return (
         *put_addresses(mine, source),
+        *routes.put_back(look, mine, target, far=False),
         *_nexthops(look, mine.index, source),
         *_neighbours(look, mine.index, source),
-        *(put_route(look, route, source, source) for route in (*made, *others)),
+        *routes.put_back(look, mine, target, far=True),
         *_rules_put(look, source, source),
         *_rules_dropped(look, source, target),
     )
@@ -131,79 +129,56 @@ def everything(look: Look, source: str, target: str) -> tuple[Change, ...]:
     Routes that come with an address come by themselves.
     """
     mine = belongings(look, source)
-    _, others = _split(mine)
     return (
         *put_addresses(mine, target),
         *_nexthops(look, mine.index, target),
-        *(put_route(look, route, source, target) for route in others),
+        *routes.made_again(look, mine, target),
         *_rules_put(look, source, target),
     )
 
 
 def put_addresses(mine: Belongings, target: str) -> Iterator[SendObject]:
-    """Yield the addresses of ``mine`` as addresses of ``target``, in their order."""
-    for one in mine.addresses:
+    """Yield the addresses of ``mine`` as addresses of ``target``, so that their order stays.
+
+    The kernel appends an IPv4 address, and puts an IPv6 address before those of its scope
+    (ipv6_link_dev_addr); of several that fit, it sends from the first.
+    """
+    for one in _in_order_of_making(mine):
         template = retarget.address(one, mine.name, target)
         text = f"address {one.address} on {target}"
         yield SendObject(text, retarget.RTM_NEWADDR, template, NLM_F_CREATE, THERE_ALREADY)
 
 
 def drop_addresses(mine: Belongings, target: str = "") -> Iterator[SendObject]:
-    """Yield the removal of every address of ``mine`` from it, or from ``target``."""
+    """Yield the removal of every address of ``mine`` from it, or from ``target``.
+
+    The last that was made goes first, so that what is left at any point is in order still.
+    """
     name = target or mine.name
-    for one in mine.addresses:
+    for one in reversed(_in_order_of_making(mine)):
         template = retarget.address(one, mine.name, name)
         text = f"no address {one.address} on {name}"
         yield SendObject(text, retarget.RTM_DELADDR, template, 0, GONE_ALREADY)
 
 
-def _split(mine: Belongings) -> tuple[list[LookedRoute], list[LookedRoute]]:
-    """Return the routes that come with an address, and the others in order of making."""
-    prefixes = {
-        (one.family, str(ipaddress.ip_interface(one.address).network))
-        for one in mine.addresses
-        if not one.flags & IFA_F_NOPREFIXROUTE
-    }
-    made: list[LookedRoute] = []
-    others: list[LookedRoute] = []
-    for route in mine.routes:
-        comes = route.protocol == RTPROT_KERNEL and not route.gateway
-        comes = comes and (route.family, route.destination) in prefixes
-        (made if comes else others).append(route)
-    return made, sorted(others, key=lambda route: (bool(route.gateway), route.nexthop_id > 0))
-
-
-def _where(route: LookedRoute) -> str:
-    via = f" via {route.gateway}" if route.gateway else ""
-    metric = f" metric {route.metric}" if route.metric else ""
-    table = "" if route.table == 254 else f" table {route.table}"  # noqa: PLR2004 - RT_TABLE_MAIN
-    return f"{route.destination}{via}{metric}{table}"
-
-
-def put_route(look: Look, route: LookedRoute, source: str, target: str) -> SendObject:
-    """Return a route with ``target`` in the place of ``source``; other next hops stay."""
-    names = {index: look.name_of(index) for index in route.indexes}
-    names = {index: target if name == source else name for index, name in names.items()}
-    template = retarget.route(route, names)
-    flags = NLM_F_CREATE | NLM_F_REPLACE
-    text = f"route {_where(route)} on {target}"
-    return SendObject(text, retarget.RTM_NEWROUTE, template, flags, THERE_ALREADY)
-
-
-def drop_route(look: Look, route: LookedRoute) -> SendObject:
-    """Return the removal of a route."""
-    names = {index: look.name_of(index) for index in route.indexes}
-    text = f"no route {_where(route)} on {', '.join(names.values())}"
-    return SendObject(text, retarget.RTM_DELROUTE, retarget.route(route, names), 0, GONE_ALREADY)
+def _in_order_of_making(mine: Belongings) -> list[LookedAddress]:
+    newest_first = [one for one in mine.addresses if one.family == "inet6"]
+    return [one for one in mine.addresses if one.family == "inet"] + newest_first[::-1]
 
 
 def _nexthops(look: Look, index: int, target: str) -> Iterator[SendObject]:
-    for one in look.nexthops:
-        if one.index == index and index:
-            text = f"nexthop {one.id} on {target}"
-            template = retarget.nexthop(one, target)
-            flags = NLM_F_CREATE | NLM_F_REPLACE
-            yield SendObject(text, retarget.RTM_NEWNEXTHOP, template, flags)
+    """Yield the nexthop objects of an interface, then the groups that they belong to.
+
+    A group has lost its member, and may be gone, when the interface was down meanwhile.
+    """
+    mine = [one for one in look.nexthops if one.index == index and index]
+    ids = {one.id for one in mine}
+    groups = [one for one in look.nexthops if ids & set(one.group)]
+    for one in (*mine, *groups):
+        what = f"nexthop {one.id} on {target}" if one.index else f"nexthop group {one.id}"
+        template = retarget.nexthop(one, target)
+        flags = NLM_F_CREATE | NLM_F_REPLACE
+        yield SendObject(what, retarget.RTM_NEWNEXTHOP, template, flags)
 
 
 def _neighbours(look: Look, index: int, target: str) -> Iterator[SendObject]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from linkhold.decide.bonding import adjust, convert, handover, refusals, remake
 from linkhold.decide.bonding.objects import Belongings, belongings
 from linkhold.decide.bonding.steps import Checks, Phase, Plan, Refusal, Undo
-from linkhold.decide.bonding.wanted import Wanted, resolve
+from linkhold.decide.bonding.wanted import Wanted, resolve, without
+from linkhold.decide.paths import MAIN_TABLE
 from linkhold.model.survey import Known
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from linkhold.model.look import Look
     from linkhold.model.survey import Answer, Survey
 
+ORIGINALS = frozenset({"mtu", "admin_up", "mac", "perm_mac"})
+"""What is kept of a member as it was before it became one."""
 NO_LOSS = "none expected: the bond carries before the old NIC is touched"
 ONLY_NIC = "the only NIC goes down and up: as long as its link needs to train, 1 to 5 s on copper"
 
@@ -41,10 +44,22 @@ class Asked:
 
 
 def plan(
-    name: str, settings: BondSettings, look: Look, survey: Survey, asked: Asked = Asked()
+    name: str,
+    settings: BondSettings,
+    look: Look,
+    survey: Survey,
+    asked: Asked = Asked(),
+    *,
+    spare: frozenset[str] | None = None,
 ) -> Plan:
-    """Return the plan for one entry of ``bonds:``. Equal arguments give an equal plan."""
+    """Return the plan for one entry of ``bonds:``. Equal arguments give an equal plan.
+
+    With ``spare`` it is a repair: those members are left alone, and absent ones are no reason
+    not to make the rest.
+    """
     wanted, missing = resolve(name, settings, survey)
+    if spare is not None:
+        wanted, missing = without(wanted, spare), ()
     against = (*missing, *_refusals(wanted, look, survey, asked))
     empty = Plan(name, "apply", refusals=against)
     if against or not wanted.members:
@@ -65,7 +80,7 @@ def plan(
     old = look.link(live)
     mac = "" if wanted.fail_over_mac or old is None else old.mac
     owner = survey.owner(live or wanted.members[0])
-    over = handover.hand_over(wanted, owner, mac, asked.profile, asked.client)
+    over = handover.hand_over(wanted, owner, mac, asked.profile, asked.client, _metrics(look, live))
     phases, undo = handover.around(over, name, *work)
     return Plan(
         name,
@@ -90,6 +105,16 @@ def live_member(wanted: Wanted, look: Look) -> str:
     """
     carrying = [name for name in wanted.members if not belongings(look, name).empty]
     return carrying[0] if carrying else ""
+
+
+def _metrics(look: Look, live: str) -> dict[str, int]:
+    """Return the metric of the default route over a NIC, by family; of several the best."""
+    defaults = [
+        route
+        for route in belongings(look, live).routes
+        if route.destination == "default" and route.table == MAIN_TABLE
+    ]
+    return {route.family: route.metric for route in sorted(defaults, key=lambda r: -r.metric)}
 
 
 def split_targets(
@@ -196,8 +221,7 @@ def record(wanted: Wanted, look: Look, live: str) -> dict[str, object]:
         "live": live,
         "options": {**wanted.options, "primary": wanted.primary},
         "originals": {
-            link.name: {k: v for k, v in asdict(link).items() if k in {"mtu", "admin_up", "mac"}}
-            for link in links
+            link.name: {k: v for k, v in asdict(link).items() if k in ORIGINALS} for link in links
         },
     }
 

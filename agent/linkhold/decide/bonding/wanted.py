@@ -2,21 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from linkhold.config.settings import MacPolicy
 from linkhold.decide.bonding.steps import Refusal
 from linkhold.rtnl.bond import MODE_ACTIVE_BACKUP, SELECT_FAILURE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from linkhold.config.settings import BondSettings
     from linkhold.model.survey import Nic, Survey
 
 ARPHRD_INFINIBAND = 32
+NEEDS_NO_MEMBERS = ("mode", "fail_over_mac")
+"""Options that the kernel changes without members only (BOND_OPTFLAG_NOSLAVES, bond_options.c)."""
 FAIL_OVER_MACS = {MacPolicy.NONE: 0, MacPolicy.ACTIVE: 1, MacPolicy.FOLLOW: 2}
+
+
+class Hardware(Protocol):
+    """What tells NICs apart, whoever looked at them."""
+
+    @property
+    def name(self) -> str:
+        """The interface's name."""
+
+    @property
+    def perm_mac(self) -> str:
+        """The burned-in MAC, not the one that a bond gives to its members."""
+
+    @property
+    def bus_path(self) -> str:
+        """Where it is plugged in, such as ``0000:3b:00.0``."""
+
+    @property
+    def vf(self) -> bool:
+        """Whether it is a virtual function."""
+
+    @property
+    def hw_type(self) -> int:
+        """ARPHRD_* of linux/if_arp.h."""
+
+
+AnyNic = TypeVar("AnyNic", bound=Hardware)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +80,37 @@ class Wanted:
         }
 
 
-def find_nic(survey: Survey, member: str) -> Nic | None:
+def find_nic(nics: Iterable[AnyNic], member: str) -> AnyNic | None:
     """Return the NIC that ``member`` of the configuration means: name, permanent MAC or bus path.
 
     The permanent MAC counts and not the present one, which inside a bond is the bond's.
     """
-    by_name = next((nic for nic in survey.nics if nic.name == member), None)
+    known = tuple(nics)
+    by_name = next((nic for nic in known if nic.name == member), None)
     if by_name is not None:
         return by_name
     wanted = member.lower()
-    return next((nic for nic in survey.nics if wanted in {nic.perm_mac, nic.bus_path}), None)
+    return next((nic for nic in known if wanted in {nic.perm_mac, nic.bus_path}), None)
+
+
+def with_members(name: str, settings: BondSettings, found: Mapping[str, Hardware]) -> Wanted:
+    """Return what is wanted with the NICs that were found, by the words of the configuration."""
+    primary = found.get(settings.primary or settings.members[0])
+    return Wanted(
+        name,
+        settings,
+        tuple(nic.name for nic in found.values()),
+        primary.name if primary else "",
+        _fail_over_mac(settings.fail_over_mac, tuple(found.values())),
+    )
+
+
+def without(wanted: Wanted, spare: Collection[str]) -> Wanted:
+    """Return what is wanted of a bond whose members ``spare`` are left alone."""
+    members = tuple(name for name in wanted.members if name not in spare)
+    return replace(
+        wanted, members=members, primary="" if wanted.primary in spare else wanted.primary
+    )
 
 
 def resolve(
@@ -70,7 +120,7 @@ def resolve(
     found: dict[str, Nic] = {}
     refusals = []
     for member in settings.members:
-        nic = find_nic(survey, member)
+        nic = find_nic(survey.nics, member)
         if nic is None:
             remedy = f"plug it in, or write one of {_names(survey)} under bonds.{name}.members"
             refusals.append(Refusal(member, "no such NIC on this host", remedy))
@@ -79,16 +129,7 @@ def resolve(
             refusals.append(Refusal(member, f"is {nic.name}, which is named already", remedy))
         else:
             found[member] = nic
-    members = tuple(nic.name for nic in found.values())
-    primary = found.get(settings.primary or settings.members[0])
-    wanted = Wanted(
-        name,
-        settings,
-        members,
-        primary.name if primary else "",
-        _fail_over_mac(settings.fail_over_mac, tuple(found.values())),
-    )
-    return wanted, tuple(refusals)
+    return with_members(name, settings, found), tuple(refusals)
 
 
 def _names(survey: Survey) -> str:
@@ -96,7 +137,7 @@ def _names(survey: Survey) -> str:
     return ", ".join(sorted(physical)[:12]) or "the NICs of this host"
 
 
-def _fail_over_mac(policy: MacPolicy, nics: tuple[Nic, ...]) -> int:
+def _fail_over_mac(policy: MacPolicy, nics: tuple[Hardware, ...]) -> int:
     """Choose active where MACs cannot be copied: IPoIB never can, a VF only when trusted.
 
     bond_enslave() forces active for a first port without ndo_set_mac_address; a VF's PF drops
