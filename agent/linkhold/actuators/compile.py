@@ -66,6 +66,7 @@ def compiled(plan: Plan) -> dict[str, Any]:
         "record": {
             **plan.record,
             "remake": [step_document(step) for step in plan.remake],
+            "volatile": [step_document(step) for step in plan.volatile],
             "give_back": [step_document(step) for step in plan.give_back],
             "checks": asdict(plan.checks),
         },

@@ -28,7 +28,7 @@ Document = dict[str, Any]
 APPLYING, WAITING, CONFIRMED = "applying", "waiting", "confirmed"
 COMMITTED, UNDOING, FAILED = "committed", "undoing", "failed"
 PRIVATE = 0o600
-BEFORE = frozenset({"live", "originals", "files", "persist"})
+BEFORE = frozenset({"live", "originals", "files", "persist", "profile", "connection", "volatile"})
 
 
 def folder() -> Path:

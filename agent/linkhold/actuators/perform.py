@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -20,7 +21,7 @@ from linkhold.children import run
 from linkhold.decide.bonding.objects import fingerprint
 from linkhold.model import HostError, Unavailable
 from linkhold.model.survey import Known
-from linkhold.rtnl.exchange import Exchange, Request, Verdict, index_of
+from linkhold.rtnl.exchange import Exchange, Request, Verdict, indexes
 from linkhold.survey import snapshot
 from linkhold.survey.gateway import ask
 
@@ -36,6 +37,8 @@ ASK_S = 3.0
 
 ROOT = Path("/")
 NET = Path("/sys/class/net")
+INDEX_IN_PATH = re.compile(r"\{index:([^}]*)\}")
+"""Stands for an interface's index in the name of a file."""
 
 
 def perform(step: Mapping[str, Any]) -> None:
@@ -52,29 +55,33 @@ def _netlink(step: Mapping[str, Any]) -> None:
 
 
 def _send(kernel: Exchange, changes: Sequence[Document]) -> None:
-    """Send ``changes`` in one system call; the first verdict that is not fine is raised."""
-    known: dict[str, int] = {}
+    """Send ``changes`` in one system call; the first failure that is not fine is raised.
+
+    Only then: one that fails does not keep the others from the kernel, which an undo counts on.
+    """
+    known = indexes()
     requests = []
     kept = []
+    problems = []
     for change in changes:
         try:
             requests.append(_request(change, known))
             kept.append(change)
         except HostError as error:
             if error.code not in change["fine"]:
-                raise HostError(f"{change['text']}: {error}", code=error.code) from None
-    if not requests:
-        return
+                problems.append(HostError(f"{change['text']}: {error}", code=error.code))
     for change, verdict in zip(kept, kernel.change(requests), strict=True):
         if verdict.code and verdict.code not in change["fine"]:
-            raise _refused(change["text"], verdict)
+            problems.append(_refused(change["text"], verdict))
+    if problems:
+        raise problems[0]
 
 
-def _request(change: Document, known: dict[str, int]) -> Request:
+def _request(change: Document, known: Mapping[str, int]) -> Request:
     body = bytearray.fromhex(change["body"])
     for offset, name in change["holes"]:
         if name not in known:
-            known[name] = index_of(name)
+            raise HostError(f"{name}: there is no such interface", code=errno.ENODEV)
         body[offset : offset + 4] = known[name].to_bytes(4, _ORDER)
     return Request(change["kind"], change["flags"], bytes(body))
 
@@ -156,7 +163,11 @@ def _unchanged(step: Mapping[str, Any]) -> None:
 
 
 def _file(step: Mapping[str, Any]) -> None:
-    write_file(Path(step["path"]), step["content"], step["mode"])
+    known = indexes()
+    if any(name not in known for name in INDEX_IN_PATH.findall(step["path"])):
+        return  # the state of an interface that is gone is nobody's
+    path = INDEX_IN_PATH.sub(lambda found: str(known[found[1]]), step["path"])
+    write_file(Path(path), step["content"], step["mode"])
 
 
 def write_file(path: Path, content: str | None, mode: int) -> None:

@@ -50,6 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         one.add_argument("--json", action="store_true", help="print one JSON document")
         if verb in {"apply", "remove", "repair"}:
             one.add_argument("--yes", action="store_true", help="do not ask")
+        if verb == "repair":
+            one.add_argument(
+                "--spare",
+                action="append",
+                default=[],
+                metavar="NIC",
+                help="leave this member alone, since somebody set it down; may be given again",
+            )
         if verb == "apply":
             one.add_argument(
                 "--manual",

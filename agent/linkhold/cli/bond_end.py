@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from linkhold.actuators.compile import compiled
 from linkhold.actuators.journal import WAITING, Journal
-from linkhold.actuators.remake import again
+from linkhold.actuators.remake import again, leniently
 from linkhold.actuators.transaction import Options, Transaction, outcome_text, roll_back
 from linkhold.cli import bond_plan
 from linkhold.cli.bond import wanted_bonds
 from linkhold.cli.bond_apply import agreed, hangup_survived, tell
 from linkhold.decide.bonding.remove import plan_removal
 from linkhold.model import HostError
-from linkhold.survey import snapshot
+from linkhold.survey import holding, snapshot
 
 if TYPE_CHECKING:
     import argparse
@@ -72,7 +72,7 @@ def _remove(args: argparse.Namespace, say: Callable[[str], None]) -> str:
     journal = Journal()
     record = journal.committed().get(args.bond)
     look = snapshot.take(("default", args.bond, *((record or {}).get("members", ()))))
-    plan = plan_removal(args.bond, look, record)
+    plan = plan_removal(args.bond, look, record, holding.networkd_files())
     if plan.refusals:
         raise HostError("; ".join(refusal.text for refusal in plan.refusals))
     for phase in plan.phases:
@@ -91,14 +91,16 @@ def _repair(args: argparse.Namespace, say: Callable[[str], None]) -> str:
     if record is None:
         names = ", ".join(journal.committed()) or "none"
         raise HostError(f"{args.bond} was not made here; committed bonds: {names}")
-    if snapshot.take().link(args.bond) is not None:
+    look, spare = snapshot.take(), frozenset(args.spare)
+    if look.link(args.bond) is not None:
         settings = wanted_bonds(args)[args.bond]
-        plan = bond_plan.make(args.bond, settings)
+        plan = bond_plan.make(args.bond, settings, spare)
         if plan.refusals:
             raise HostError("; ".join(refusal.text for refusal in plan.refusals))
-        document = compiled(plan)
+        document = leniently(compiled(plan), record)
     else:
-        document = again(record)
+        absent = {name for name in record["members"] if look.link(name) is None}
+        document = again(record, spare | absent)
     if not document["phases"]:
         say(f"{args.bond} is as wanted")
         return "as wanted"

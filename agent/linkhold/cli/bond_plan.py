@@ -29,10 +29,10 @@ def run(args: argparse.Namespace) -> int:
     return REFUSED if any(one.refusals for one in plans) else 0
 
 
-def make(name: str, settings: BondSettings) -> Plan:
-    """Look at the host and return the plan for one bond."""
+def make(name: str, settings: BondSettings, spare: frozenset[str] | None = None) -> Plan:
+    """Look at the host and return the plan for one bond; ``spare`` makes it a repair."""
     found = prepare(name, settings)
-    return plan(name, settings, found.look, found.survey, found.asked)
+    return plan(name, settings, found.look, found.survey, found.asked, spare=spare)
 
 
 def document(one: Plan) -> dict[str, Any]:

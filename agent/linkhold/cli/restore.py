@@ -11,7 +11,7 @@ from linkhold.actuators.transaction import Options, Transaction, outcome_text, r
 from linkhold.cli.bond_apply import agreed, hangup_survived, tell
 from linkhold.decide.bonding.remove import plan_removal
 from linkhold.model import HostError, LinkholdError
-from linkhold.survey import snapshot
+from linkhold.survey import holding, snapshot
 
 if TYPE_CHECKING:
     import argparse
@@ -70,7 +70,7 @@ def _remove(journal: Journal, bond: str) -> list[str]:
         journal.forget(bond)
         tell(f"{bond} is gone already")
         return []
-    plan = plan_removal(bond, look, record)
+    plan = plan_removal(bond, look, record, holding.networkd_files())
     try:
         Transaction(journal, compiled(plan), lambda _: None).run(Options())
     except LinkholdError as error:

@@ -16,17 +16,19 @@ from linkhold.model import WireError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 STYLES = {
     "ok": "green",
     "go": "green",
     "up": "green",
+    "alive": "green",
     "degraded": "yellow",
     "warning": "yellow",
     "newest": "yellow",
     "hold": "red",
     "down": "red",
+    "dead": "red",
     "critical": "bold red",
     "battery": "red",
     "low": "bold red",
@@ -35,6 +37,7 @@ NO_AGENT = 1
 WRAPPED = frozenset({"addresses", "carries", "members", "protected"})
 PIPE_COLUMNS = 200
 NARROW_COLUMNS = 90
+BONDS_TITLE = "\nbonds"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,9 +82,13 @@ def show(document: Mapping[str, Any]) -> None:
     for alert in document["alerts"]:
         console.print(_alert(alert))
     links = _links(detail["links"], console.width)
-    for table in (_ways(detail["paths"]), _bonds(detail["bonds"]), links):
+    uplinks = _uplinks(detail.get("uplinks", {}).get("links", {}))
+    for table in (_ways(detail["paths"]), uplinks, _bonds(detail["bonds"]), links):
         if table.row_count:
             console.print(table)
+        if table.title == BONDS_TITLE:
+            for line in _keeps(detail["bonds"]):
+                console.print(f"  {line}")
     _agent(console, detail["agent"])
 
 
@@ -137,14 +144,47 @@ def _ways(ways: Mapping[str, Mapping[str, Any]]) -> Table:
     return table
 
 
+def _uplinks(uplinks: Mapping[str, Mapping[str, Any]]) -> Table:
+    table = _table("\nuplinks", ("uplink", "traffic", "verdict", "for", "answers in", "carries"))
+    for name, line in uplinks.items():
+        since_ns = line["since_ns"]
+        age = duration((time.monotonic_ns() - since_ns) / 1e9) if since_ns else "-"
+        traffic = Text("yes", style="green" if name == next(iter(uplinks)) else "yellow")
+        table.add_row(
+            f"{name} (metered)" if line["metered"] else name,
+            traffic if line["active"] else "-",
+            _styled(line["verdict"]),
+            age,
+            f"{line['rtt_ms']:g} ms" if line["rtt_ms"] else "-",
+            line["reason"] or "-",
+        )
+    return table
+
+
 def _bonds(bonds: Mapping[str, Mapping[str, Any]]) -> Table:
-    table = _table("\nbonds", ("bond", "mode", "active", "members", "protected"))
+    table = _table(BONDS_TITLE, ("bond", "mode", "active", "members", "protected"))
     for name, bond in bonds.items():
+        if not bond.get("there", True):
+            continue
         members = ", ".join(
             f"{member} {_member(value)}" for member, value in bond["members"].items()
         )
         table.add_row(name, bond["mode"], bond["active"] or "-", members or "none", _spare(bond))
     return table
+
+
+def _keeps(bonds: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield one line for each thing in which a bond is not as the configuration wants it."""
+    for name, bond in bonds.items():
+        if bond.get("applied") is False:
+            yield f"{name} is configured but was never applied; run: linkhold bond plan {name}"
+        for drift in bond.get("drift", ()):
+            hint = drift["obstacle"] or bond["repair"]
+            yield f"{name}: {drift['text']}" + (f" ({hint})" if hint else "")
+        conflict = bond.get("conflict")
+        if conflict:
+            by = f"; {conflict['by']}" if conflict["by"] else ""
+            yield f"{name}: repairs were undone twice, so none is made any more{by}"
 
 
 def _member(member: Mapping[str, Any]) -> str:

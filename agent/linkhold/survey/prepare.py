@@ -5,13 +5,12 @@ from __future__ import annotations
 import ipaddress
 import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from linkhold.decide.bonding.objects import belongings
 from linkhold.decide.bonding.plan import Asked, live_member, split_targets
 from linkhold.decide.bonding.wanted import resolve
-from linkhold.survey import echo, host, snapshot
+from linkhold.survey import echo, holding, host, snapshot
 from linkhold.survey.gateway import ask
 
 if TYPE_CHECKING:
@@ -20,12 +19,10 @@ if TYPE_CHECKING:
     from linkhold.config.settings import BondSettings
     from linkhold.decide.bonding.wanted import Wanted
     from linkhold.model.look import Look
-    from linkhold.model.survey import Owner, Survey
+    from linkhold.model.survey import Survey
 
 ASK_S = 2.0
 ECHO_S = 0.5
-IAID_END = 10
-"""Hexadecimal digits up to the end of the IAID in a client identifier of type 255 (RFC 4361)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,46 +48,9 @@ def prepare(name: str, settings: BondSettings) -> Prepared:
     live = live_member(wanted, look)
     owner = survey.owner(live or next(iter(wanted.members), ""))
     link = look.link(live)
-    profile, unread = _profile(owner) if owner is not None else ("", ())
-    asked = replace(
-        _ask(wanted, look),
-        profile=profile,
-        unread=unread,
-        client=dhcp_client(link.index) if link is not None else {},
-    )
+    held = holding.of(owner, link.index if link is not None else 0)
+    asked = replace(_ask(wanted, look), holding=held)
     return Prepared(look, survey, asked)
-
-
-def _profile(owner: Owner) -> tuple[str, tuple[str, ...]]:
-    """Return the text that configures a NIC, and why some of it could not be read.
-
-    netplan's own YAML is only what that text was made from.
-    """
-    files = [Path(name) for name in owner.profile_files if not name.endswith((".yaml", ".yml"))]
-    texts, unread = [], []
-    for file in files:
-        try:
-            texts.append(file.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            unread.append(f"{file}, which configures {owner.name}, cannot be read: {error}")
-    return "\n".join(texts), tuple(unread)
-
-
-def dhcp_client(index: int, netif: Path = Path("/run/systemd/netif")) -> dict[str, str]:
-    """Return what keeps networkd's DHCPv4 identity when the lease moves to another interface.
-
-    The IAID is made from the interface's name (sd-dhcp-client), so that a bond would be another
-    client to the server. The lease file has the identity that was used: ff, IAID, DUID.
-    """
-    try:
-        lines = (netif / "leases" / str(index)).read_text(encoding="ascii").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return {}
-    for line in lines:
-        key, _, value = line.partition("=")
-        if key == "CLIENTID" and value.lower().startswith("ff") and len(value) > IAID_END:
-            return {"IAID": str(int(value[2:IAID_END], 16))}
-    return {}
 
 
 def _ask(wanted: Wanted, look: Look) -> Asked:

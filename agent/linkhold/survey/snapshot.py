@@ -44,7 +44,7 @@ RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_MULTIPATH = 1, 4, 5, 6, 9
 RTA_TABLE, RTA_VIA, RTA_NH_ID = 15, 18, 30
 FRA_IIFNAME, FRA_PRIORITY, FRA_OIFNAME = 3, 6, 17
 NDA_DST, NDA_LLADDR = 1, 2
-NHA_ID, NHA_OIF = 1, 5
+NHA_ID, NHA_GROUP, NHA_OIF = 1, 2, 5
 RTM_F_CLONED = 0x200
 NTF_PROXY = 0x08
 
@@ -55,6 +55,8 @@ NDMSG = struct.Struct("=BxxxiHBB")
 NEXTHOP = struct.Struct("=HBBi")
 NHMSG_BYTES = 8
 
+DEPRECATED_SYSCTLS = frozenset({"base_reachable_time", "retrans_time"})
+"""The kernel logs whoever reads them; the same values are in files whose names end in _ms."""
 SYSCTL_FOLDERS = ("net/ipv4/conf", "net/ipv6/conf", "net/ipv4/neigh", "net/ipv6/neigh")
 
 
@@ -91,6 +93,8 @@ def sysctls(names: Iterable[str], *, root: Path = Path("/")) -> dict[str, str]:
     for folder in SYSCTL_FOLDERS:
         for name in names:
             for path in sorted((root / "proc/sys" / folder / name).glob("*")):
+                if path.name in DEPRECATED_SYSCTLS:
+                    continue
                 with contextlib.suppress(OSError, UnicodeDecodeError):  # stable_secret unset: EIO
                     found[f"{folder}/{name}/{path.name}"] = path.read_text().strip()
     return found
@@ -234,7 +238,9 @@ def _neighbour(raw: bytes) -> LookedNeighbour | None:
 
 def _nexthop(raw: bytes) -> LookedNexthop:
     found = attributes(raw, NHMSG_BYTES, len(raw))
-    return LookedNexthop(_u32(raw, found, NHA_ID), _u32(raw, found, NHA_OIF), raw)
+    group = _bytes(raw, found, NHA_GROUP)  # struct nexthop_grp: id, weight
+    ids = tuple(one for one, _ in struct.iter_unpack("=II", group[: len(group) & ~7]))
+    return LookedNexthop(_u32(raw, found, NHA_ID), _u32(raw, found, NHA_OIF), ids, raw)
 
 
 def _head(layout: struct.Struct, raw: bytes) -> tuple[int, ...]:

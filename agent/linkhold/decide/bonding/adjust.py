@@ -80,7 +80,9 @@ def phases(
     options = _to_send(wanted, bond)
     if options:
         before = {name: bond[name] for name in (*options, *ARP_MONITOR) if name in bond}
-        undo.insert(0, Undo(Burst((_back(wanted.name, before),)), len(found)))
+        monitored = bool(bond.get("miimon"))
+        back = _back(wanted.name, before, monitored=monitored)
+        undo.insert(0, Undo(Burst((back,)), len(found)))
         title = f"set options of {wanted.name}: {', '.join(options)}"
         found.append(Phase(title, (Burst((SetBond(wanted.name, options),)),)))
     return tuple(found), tuple(undo)
@@ -94,8 +96,11 @@ def _to_send(wanted: Wanted, bond: Mapping[str, object]) -> dict[str, object]:
     return options
 
 
-def _back(name: str, before: Mapping[str, object]) -> SetBond:
-    """Return the message that sets old options again: of the two monitors the one that ran."""
+def _back(name: str, before: Mapping[str, object], *, monitored: bool) -> SetBond:
+    """Return the message that sets old options again: of the two monitors the one that ran.
+
+    ``monitored``: it was the one of miimon, without which the kernel takes no delays.
+    """
     options = dict(before)
     if options.get("arp_interval"):
         options.pop("miimon", None)
@@ -104,7 +109,7 @@ def _back(name: str, before: Mapping[str, object]) -> SetBond:
     else:
         for arp in ARP_MONITOR:
             options.pop(arp, None)
-        if not options.get("miimon"):
+        if not monitored:
             for delay in RESCALED_BY_MIIMON:
                 options.pop(delay, None)
     return SetBond(name, options, fine=GONE_ALREADY)

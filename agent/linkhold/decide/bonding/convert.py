@@ -68,7 +68,9 @@ def make_before_break(
     standbys = tuple(name for name in wanted.members if name != live)
     phases = (
         Phase(f"create {wanted.name}, silent", _create(wanted, look, old)),
-        Phase(f"{_and(standbys)} join {wanted.name}", tuple(_join(wanted, standbys, targets))),
+        Phase(
+            f"{_and(standbys)} join {wanted.name}", tuple(_join(wanted, look, standbys, targets))
+        ),
         Phase(f"move everything from {live} to {wanted.name}", tuple(_cut_over(wanted, look, old))),
         Phase(f"{live} joins {wanted.name}", tuple(_take_in(wanted, look, live, targets))),
     )
@@ -112,9 +114,13 @@ def loud_sysctls(look: Look, source: str, target: str) -> SetSysctls:
     return SetSysctls(values, f"{target} may speak on IPv6 as {source} did")
 
 
-def _join(wanted: Wanted, standbys: tuple[str, ...], targets: tuple[str, ...]) -> Iterator[Step]:
+def _join(
+    wanted: Wanted, look: Look, standbys: tuple[str, ...], targets: tuple[str, ...]
+) -> Iterator[Step]:
     for name in standbys:
-        yield Burst((SetLink(name, up=False, master=wanted.name),))
+        # Only addresses that a manager leased for it can be here; see refusals.standby_refusals().
+        own = drop_addresses(belongings(look, name))
+        yield Burst((*own, SetLink(name, up=False, master=wanted.name)))
     yield Burst((SetLink(wanted.name, up=True),))
     yield Await(standbys, bond=wanted.name)
     if targets:
@@ -184,7 +190,7 @@ def from_idle(wanted: Wanted, look: Look) -> tuple[tuple[Phase, ...], tuple[Undo
         Phase(
             f"{_and(wanted.members)} join {wanted.name}",
             (
-                *_join(wanted, wanted.members, ()),
+                *_join(wanted, look, wanted.members, ()),
                 Burst((SetBond(wanted.name, {"primary": wanted.primary}),)),
             ),
         ),
@@ -225,6 +231,8 @@ def _way_back(
         link = look.link(name)
         if link is not None:
             yield Undo(Burst((as_before(link),)), JOIN)
+        if belongings(look, name).routable:
+            yield Undo(Burst(put_back(look, name, wanted.name)), JOIN)
     # Once more without the bond, whose routes may have stood before these.
     yield Undo(Burst(put_back(look, live, wanted.name)), moved_in)
     if dad in look.sysctls:

@@ -7,7 +7,7 @@ bond again at boot.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from linkhold.decide.bonding import networkd, networkmanager
@@ -28,47 +28,81 @@ NATIVE = {OwnerKind.NETWORKD: NETWORKD, OwnerKind.NETWORK_MANAGER: NETWORK_MANAG
 
 
 @dataclass(frozen=True, slots=True)
+class Holding:
+    """What is known of how the live NIC is configured, by whoever owns it.
+
+    ``text`` is that of its profile (.network with drop-ins, or keyfile), ``file`` the profile's
+    path, ``connection`` NetworkManager's UUID of it; ``client`` the identity of networkd's DHCP
+    client, ``lease`` NetworkManager's lease; ``in_use`` every .network file that networkd uses.
+    ``unread`` says what could not be read.
+    """
+
+    text: str = ""
+    file: str = ""
+    connection: str = ""
+    client: Mapping[str, str] = field(default_factory=dict)
+    lease: str = ""
+    in_use: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class HandOver:
     """How the NICs are taken from their owner and the bond is given to it.
 
     ``take`` makes the owner leave the NICs alone; ``give`` writes the profile and lets it in
-    again; ``back`` lets it in again after files were restored.
+    again; ``back`` lets it in again after files were restored. ``late`` are files that must be
+    there for ``back`` and are restored after it. ``volatile`` are files in /run that a running
+    agent keeps there.
     """
 
     persist: str
     take: tuple[Step, ...] = ()
     give: tuple[Step, ...] = ()
     back: tuple[Step, ...] = ()
+    late: tuple[str, ...] = ()
+    volatile: tuple[WriteFile, ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Every file that is written or removed on the way."""
+        """Every file that is written or removed on the way and restored on the way back."""
         steps = (*self.take, *self.give)
-        return tuple(dict.fromkeys(s.path for s in steps if isinstance(s, WriteFile)))
+        paths = dict.fromkeys(s.path for s in steps if isinstance(s, WriteFile))
+        return tuple(path for path in paths if path not in self.late and "{" not in path)
 
 
 def hand_over(
     wanted: Wanted,
+    live: str,
     owner: Owner | None,
     mac: str,
-    source: str,
-    client: Mapping[str, str],
+    holding: Holding,
     metrics: Mapping[str, int],
 ) -> HandOver:
-    """Return the hand-over for the ``owner`` of the live NIC.
+    """Return the hand-over for the ``owner`` of the ``live`` NIC.
 
-    ``mac`` is the bond's, empty where it follows the active member; ``source`` the text of the
-    owner's profile of the live NIC; ``client`` the identity of its DHCP client; ``metrics`` those
-    of its default routes by family.
+    ``mac`` is the bond's, empty where it follows the active member; ``metrics`` those of the live
+    NIC's default routes by family.
     """
     kind = NATIVE.get(owner.kind, LINKHOLD) if owner is not None else LINKHOLD
+    bond, members = wanted.name, wanted.members
     if kind == NETWORKD:
-        give = networkd.give(wanted, mac, source, client)
-        take = networkd.take(wanted.name, wanted.members)
-        return HandOver(kind, take, give, networkd.hand_back())
+        in_use = holding.in_use
+        return HandOver(
+            kind,
+            networkd.take(bond, members, in_use),
+            networkd.give(wanted, mac, holding.text, holding.client, in_use),
+            (networkd.RESTART,),
+            networkd.kept_paths(in_use),
+            networkd.volatile(bond, members),
+        )
     if kind == NETWORK_MANAGER:
-        give = networkmanager.give(wanted, mac, source, metrics)
-        return HandOver(kind, networkmanager.take(), give, networkmanager.hand_back())
+        return HandOver(
+            kind,
+            networkmanager.take(),
+            networkmanager.give(wanted, mac, holding.text, metrics, holding.lease),
+            networkmanager.back(live, members, holding.connection),
+        )
     return HandOver(LINKHOLD)
 
 
@@ -90,23 +124,37 @@ def around(
         *(Undo(one.step, one.since + 1) for one in undo),
         *(Undo(RestoreFile(path)) for path in plan.files),
         *(Undo(step) for step in plan.back),
+        *(Undo(RestoreFile(path)) for path in plan.late),
     )
     return (first, *phases, last), way_back
 
 
-def removal(record: Mapping[str, Any]) -> HandOver:
+def removal(record: Mapping[str, Any], in_use: tuple[str, ...]) -> HandOver:
     """Return the hand-over for taking a committed bond away: files as they were before it.
 
-    ``record`` holds them under ``files``: steps that write what was there.
+    ``record`` holds them under ``files``; those in /run are of another time. ``in_use`` is as in
+    :class:`Holding`, of now.
     """
     kind = record.get("persist", LINKHOLD)
     if kind not in {NETWORKD, NETWORK_MANAGER}:
         return HandOver(kind)
+    bond, members = str(record["bond"]), tuple(record["members"])
     files = tuple(
-        WriteFile(one["path"], one["content"], one["mode"]) for one in record.get("files", ())
+        WriteFile(one["path"], one["content"], one["mode"])
+        for one in record.get("files", ())
+        if not one["path"].startswith("/run/")
     )
-    if kind == NETWORKD:
-        take = networkd.take(record["bond"], tuple(record["members"]))
-        return HandOver(kind, take, (*files, *networkd.hand_back()), networkd.hand_back())
-    back = networkmanager.hand_back()
-    return HandOver(kind, networkmanager.take(), (*files, *back), back)
+    if kind == NETWORK_MANAGER:
+        back = networkmanager.back(record["live"], members, record["connection"])
+        return HandOver(kind, networkmanager.take(), (*files, *back), (networkmanager.START,))
+    own = [record["profile"]] if record["profile"] else []
+    volatile = networkd.volatile(bond, members)
+    give: tuple[Step, ...] = (
+        *files,
+        *networkd.keep(own),
+        *(WriteFile(step.path, None) for step in volatile),
+        networkd.RESTART,
+        *(WriteFile(path, None) for path in networkd.kept_paths((*own, *in_use))),
+    )
+    take = networkd.take(bond, members, in_use)
+    return HandOver(kind, take, give, (networkd.RESTART,), networkd.kept_paths((*own, *in_use)))

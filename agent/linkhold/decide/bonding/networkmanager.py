@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from linkhold.decide.bonding.steps import Step
     from linkhold.decide.bonding.wanted import Wanted
 
+DEVICES = "/run/NetworkManager/devices"
+LEASES = "/var/lib/NetworkManager"
 FOLDER = "/etc/NetworkManager/system-connections"
 HEAD = "Made by linkhold (bond apply); taken away by: linkhold bond remove {bond}"
 PRIVATE = 0o600
@@ -35,14 +37,46 @@ def take() -> tuple[Step, ...]:
     return (STOP,)
 
 
-def give(wanted: Wanted, mac: str, source: str, metrics: Mapping[str, int]) -> tuple[Step, ...]:
+def give(
+    wanted: Wanted, mac: str, source: str, metrics: Mapping[str, int], lease: str
+) -> tuple[Step, ...]:
     """Return the steps after which NetworkManager owns the bond as it owned the live NIC.
 
     ``source`` is the text of the NIC's keyfile; empty where it had none. ``metrics`` are those of
-    its default routes by family: a bond's would be another (300, Ethernet's is 100).
+    its default routes by family: a bond's would be another (300, Ethernet's is 100). ``lease`` is
+    the text of its DHCP lease, with which NetworkManager asks for the same address.
     """
     files = profiles(wanted, mac, source, metrics)
-    return (*(WriteFile(path, text, PRIVATE) for path, text in files.items()), START)
+    steps: list[Step] = [WriteFile(path, text, PRIVATE) for path, text in files.items()]
+    if lease:
+        path = f"{LEASES}/internal-{identity(wanted.name)}-{wanted.name}.lease"
+        steps.append(WriteFile(path, lease, PRIVATE))
+    steps.append(adopt(wanted.name, identity(wanted.name), owned=True))
+    steps += [adopt(name, identity(wanted.name, name)) for name in wanted.members]
+    return (*steps, START)
+
+
+def adopt(name: str, connection: str, *, owned: bool = False) -> WriteFile:
+    """Return the state file that makes NetworkManager take a device over as it stands.
+
+    Without it the device is only "connected (externally)", and nobody renews a lease. It is
+    looked up by interface index, so that it is written when the interface is there.
+    """
+    lines = ["[device]", "managed=true"]
+    lines += [f"connection-uuid={connection}"] if connection else []
+    lines += ["nm-owned=true"] if owned else []
+    return WriteFile(state_path(name), "\n".join(lines) + "\n")
+
+
+def state_path(name: str) -> str:
+    """Return where NetworkManager keeps what it knows of an interface; the index is filled in."""
+    return f"{DEVICES}/{{index:{name}}}"
+
+
+def back(live: str, members: tuple[str, ...], connection: str) -> tuple[Step, ...]:
+    """Return the steps after which the live NIC is its old connection's again."""
+    others = [adopt(name, "") for name in members if name != live]
+    return (adopt(live, connection), *others, START)
 
 
 def profiles(wanted: Wanted, mac: str, source: str, metrics: Mapping[str, int]) -> dict[str, str]:
@@ -55,9 +89,9 @@ def profiles(wanted: Wanted, mac: str, source: str, metrics: Mapping[str, int]) 
     return files
 
 
-def identity(wanted: Wanted, member: str = "") -> str:
+def identity(bond: str, member: str = "") -> str:
     """Return the UUID of a profile: always the same for one bond and member."""
-    return str(uuid.uuid5(NAMESPACE, f"{wanted.name}/{member}"))
+    return str(uuid.uuid5(NAMESPACE, f"{bond}/{member}"))
 
 
 def _of_bond(wanted: Wanted, mac: str, source: str, metrics: Mapping[str, int]) -> Profile:
@@ -66,7 +100,7 @@ def _of_bond(wanted: Wanted, mac: str, source: str, metrics: Mapping[str, int]) 
         "connection",
         (
             f"id=linkhold-{wanted.name}",
-            f"uuid={identity(wanted)}",
+            f"uuid={identity(wanted.name)}",
             "type=bond",
             f"interface-name={wanted.name}",
             "autoconnect=true",
@@ -111,7 +145,7 @@ def _of_member(wanted: Wanted, name: str) -> Profile:
         "connection",
         (
             f"id=linkhold-{wanted.name}-{name}",
-            f"uuid={identity(wanted, name)}",
+            f"uuid={identity(wanted.name, name)}",
             "type=ethernet",
             f"interface-name={name}",
             f"master={wanted.name}",
@@ -121,8 +155,3 @@ def _of_member(wanted: Wanted, name: str) -> Profile:
         ),
     )
     return Profile((connection, Section("ethernet")))
-
-
-def hand_back() -> tuple[Step, ...]:
-    """Return the steps after files were restored: NetworkManager owns the NICs as before."""
-    return (START,)

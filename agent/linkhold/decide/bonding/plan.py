@@ -6,12 +6,12 @@ import ipaddress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
-from linkhold.decide.bonding import adjust, convert, handover, refusals, remake
+from linkhold.decide.bonding import adjust, convert, handover, refusals, remake, warnings
+from linkhold.decide.bonding.handover import Holding
 from linkhold.decide.bonding.objects import Belongings, belongings
 from linkhold.decide.bonding.steps import Checks, Phase, Plan, Refusal, Undo
 from linkhold.decide.bonding.wanted import Wanted, resolve, without
 from linkhold.decide.paths import MAIN_TABLE
-from linkhold.model.survey import Known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 ORIGINALS = frozenset({"mtu", "admin_up", "mac", "perm_mac"})
 """What is kept of a member as it was before it became one."""
+NO_DEFAULT_ROUTE = 1 << 32
 NO_LOSS = "none expected: the bond carries before the old NIC is touched"
 ONLY_NIC = "the only NIC goes down and up: as long as its link needs to train, 1 to 5 s on copper"
 
@@ -31,16 +32,13 @@ class Asked:
     """What was asked on the wire before planning.
 
     ``answers``: through each member without addresses, whether a target answers. ``pings``:
-    hosts that answered an echo, among them the operator's own. ``profile`` is the text of the
-    profile that configures the live NIC, ``unread`` why it is not all of it, ``client`` the
-    identity of its DHCP client.
+    hosts that answered an echo, among them the operator's own. ``holding`` is how
+    the live NIC is configured by its owner.
     """
 
     answers: Mapping[str, Answer] = field(default_factory=dict)
     pings: tuple[str, ...] = ()
-    profile: str = ""
-    unread: tuple[str, ...] = ()
-    client: Mapping[str, str] = field(default_factory=dict)
+    holding: Holding = Holding()
 
 
 def plan(
@@ -55,12 +53,12 @@ def plan(
     """Return the plan for one entry of ``bonds:``. Equal arguments give an equal plan.
 
     With ``spare`` it is a repair: those members are left alone, and absent ones are no reason
-    not to make the rest.
+    not to make the rest, nor is what speaks against converting a host.
     """
     wanted, missing = resolve(name, settings, survey)
     if spare is not None:
         wanted, missing = without(wanted, spare), ()
-    against = (*missing, *_refusals(wanted, look, survey, asked))
+    against = (*missing, *_refusals(wanted, look, survey, asked, repair=spare is not None))
     empty = Plan(name, "apply", refusals=against)
     if against or not wanted.members:
         return empty
@@ -68,7 +66,8 @@ def plan(
     live = live_member(wanted, look)
     if standing is not None:
         return _adjusted(wanted, look)
-    warnings = tuple(_warnings(wanted, survey, look, asked, live))
+    near, _ = split_targets(settings, belongings(look, live))
+    told = tuple(warnings.all_of(wanted, survey, look, dict(asked.answers), near, live))
     targets, _ = split_targets(settings, belongings(look, live))
     if not live:
         work, interruption = convert.from_idle(wanted, look), "none: the members carry nothing"
@@ -80,7 +79,8 @@ def plan(
     old = look.link(live)
     mac = "" if wanted.fail_over_mac or old is None else old.mac
     owner = survey.owner(live or wanted.members[0])
-    over = handover.hand_over(wanted, owner, mac, asked.profile, asked.client, _metrics(look, live))
+    metrics = _metrics(look, live)
+    over = handover.hand_over(wanted, live, owner, mac, asked.holding, metrics)
     phases, undo = handover.around(over, name, *work)
     return Plan(
         name,
@@ -88,23 +88,34 @@ def plan(
         phases=phases,
         undo=undo,
         checks=_checks(wanted, look, live, asked),
-        warnings=warnings,
+        warnings=told,
         interruption=interruption,
         confirm_after_s=settings.confirm_after_s,
         guard_s=settings.guard_s,
         remake=remake.steps(wanted, look, live),
         give_back=remake.give_back(wanted, look, live),
-        record={**record(wanted, look, live), "persist": over.persist},
+        volatile=over.volatile,
+        record={
+            **record(wanted, look, live),
+            "persist": over.persist,
+            "profile": asked.holding.file,
+            "connection": asked.holding.connection,
+        },
     )
 
 
 def live_member(wanted: Wanted, look: Look) -> str:
     """Return the member that carries the host's network, empty if none does.
 
-    Where several do, the first; :func:`refusals.standby_refusals` then refuses the others.
+    Where several do, the one with the best default route, else the first.
     """
     carrying = [name for name in wanted.members if not belongings(look, name).empty]
-    return carrying[0] if carrying else ""
+    return min(carrying, key=lambda name: _preference(look, name), default="")
+
+
+def _preference(look: Look, name: str) -> int:
+    """The better default route carries; of equal ones the first, since min() is stable."""
+    return min(_metrics(look, name).values(), default=NO_DEFAULT_ROUTE)
 
 
 def _metrics(look: Look, live: str) -> dict[str, int]:
@@ -140,9 +151,12 @@ def split_targets(
     return on_link, tuple(target for target, yes in near.items() if not yes)
 
 
-def _refusals(wanted: Wanted, look: Look, survey: Survey, asked: Asked) -> Iterator[Refusal]:
-    yield from refusals.host_refusals(wanted, look, survey)
+def _refusals(
+    wanted: Wanted, look: Look, survey: Survey, asked: Asked, *, repair: bool
+) -> Iterator[Refusal]:
     standing = look.link(wanted.name)
+    if standing is None or standing.kind != "bond" or not repair:
+        yield from refusals.host_refusals(wanted, look, survey)
     if standing is not None and standing.kind == "bond":
         yield from adjust.refusals(wanted, look, named_options(look, standing.bond or {}))
     live = live_member(wanted, look)
@@ -154,10 +168,11 @@ def _refusals(wanted: Wanted, look: Look, survey: Survey, asked: Asked) -> Itera
             yield from refusals.member_refusals(wanted, nic, look)
         if owner is not None:
             yield from refusals.owner_refusals(wanted, owner, live=name == live)
-    for text in asked.unread:
+    for text in asked.holding.unread:
         yield Refusal(wanted.name, text, "plan as root: the bond's profile is made from it")
     if standing is None:
-        yield from refusals.standby_refusals(wanted, look, live, dict(asked.answers))
+        owners = {owner.name: owner for owner in survey.owners}
+        yield from refusals.standby_refusals(wanted, look, live, dict(asked.answers), owners)
 
 
 def named_options(look: Look, options: Mapping[str, object]) -> dict[str, object]:
@@ -224,39 +239,6 @@ def record(wanted: Wanted, look: Look, live: str) -> dict[str, object]:
             link.name: {k: v for k, v in asdict(link).items() if k in ORIGINALS} for link in links
         },
     }
-
-
-def _warnings(wanted: Wanted, survey: Survey, look: Look, asked: Asked, live: str) -> Iterator[str]:
-    if len(wanted.members) == 1:
-        yield f"{wanted.name} has one member: it protects nothing until a second one joins"
-    if not live:
-        yield f"no member has an address: {wanted.name} will carry nothing until it gets one"
-    near, _ = split_targets(wanted.settings, belongings(look, live))
-    if live and not near:
-        yield (
-            "no gateway and no target in a network of this host: the path cannot be verified; "
-            f"name one under bonds.{wanted.name}.targets"
-        )
-    for name, answer in asked.answers.items():
-        if answer.verdict is Known.UNKNOWN:
-            yield f"{name}: whether the gateway answers through it is unknown ({answer.reason})"
-    if survey.jobs.unread:
-        yield (
-            f"{survey.jobs.unread} processes could not be looked at for NCCL_SOCKET_IFNAME and "
-            "the like; plan as root to see them"
-        )
-    if survey.cloud_init.rewrites is Known.UNKNOWN:
-        yield f"cloud-init: {survey.cloud_init.reason}"
-    rdma = [name for name in wanted.members if (nic := survey.nic(name)) and nic.rdma]
-    if rdma:
-        yield (
-            f"{', '.join(rdma)} also carries RDMA, which a bond does not protect; some drivers "
-            "(mlx5) merge the RDMA devices of a bond's members: not while jobs use them"
-        )
-    if any((nic := survey.nic(name)) and nic.vf for name in wanted.members) and (
-        wanted.fail_over_mac != 1
-    ):
-        yield "a member is a virtual function: without fail_over_mac active its switch drops it"
 
 
 __all__ = ["Asked", "Phase", "Undo", "live_member", "plan", "split_targets"]

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from linkhold.decide.bonding import networkd
 from linkhold.decide.bonding.objects import belongings
 from linkhold.decide.bonding.steps import Refusal
+from linkhold.model.look import IFA_F_PERMANENT
 from linkhold.model.survey import Known, OwnerKind
 
 if TYPE_CHECKING:
@@ -55,6 +57,14 @@ def host_refusals(wanted: Wanted, look: Look, survey: Survey) -> Iterator[Refusa
             "make the bond in the initramfs (dracut bond=..., rd.neednet), not while it runs",
         )
     yield from _jobs(wanted, survey)
+    kinds = {o.name: o.kind for o in survey.owners if o.name in wanted.members}
+    owners = {kind for kind in kinds.values() if kind is not OwnerKind.NOBODY}
+    if len(owners) > 1:
+        said = ", ".join(f"{name} by {kind.value}" for name, kind in kinds.items())
+        remedy = "let one of them configure all members, then plan again"
+        yield Refusal(
+            wanted.name, f"its members are configured by different programs ({said})", remedy
+        )
     if survey.cloud_init.rewrites is Known.YES:
         yield Refusal(
             "cloud-init",
@@ -123,16 +133,27 @@ def owner_refusals(wanted: Wanted, owner: Owner, *, live: bool) -> Iterator[Refu
         doubt = f" ({owner.unknown[0]})" if owner.unknown else evidence
         reason = f"is configured by {name}{doubt}, to which a bond cannot be handed over"
         yield Refusal(owner.name, reason, HAND_OVER[owner.kind].format(**fill))
+    elif owner.kind is OwnerKind.NETWORKD and _outranks(owner.profile_files):
+        reason = f"{owner.profile_files[0]} sorts before {networkd.PREFIX}{wanted.name}"
+        remedy = "rename it (10-...), restart systemd-networkd, then plan again"
+        yield Refusal(owner.name, f"{reason}, so that it would win at boot", remedy)
     elif owner.dhcp and not owner.native and live:
         reason = "has its address by DHCP, and nobody would renew the lease on the bond"
         remedy = "let systemd-networkd or NetworkManager own it, or configure a fixed address"
         yield Refusal(owner.name, reason, remedy)
 
 
+def _outranks(files: tuple[str, ...]) -> bool:
+    """Whether networkd would take the first of ``files`` before those of a bond."""
+    return bool(files) and files[0].rpartition("/")[2] < networkd.PREFIX
+
+
 def standby_refusals(
-    wanted: Wanted, look: Look, live: str, answers: dict[str, Answer]
+    wanted: Wanted, look: Look, live: str, answers: dict[str, Answer], owners: dict[str, Owner]
 ) -> Iterator[Refusal]:
     """Yield what speaks against the members that shall stand by.
+
+    An address that its manager leased for it is no reason: the manager lets go of it.
 
     ``answers`` says for each of them whether the gateway answers through it.
     """
@@ -140,10 +161,12 @@ def standby_refusals(
         link = look.link(name)
         if name == live or link is None:
             continue
-        mine = belongings(look, name)
-        if mine.routable:
-            addresses = ", ".join(address.address for address in mine.routable)
-            reason = f"has addresses of its own ({addresses}), as {live or 'another member'} has"
+        owner = owners.get(name)
+        fixed = fixed_addresses(look, name)
+        if owner is None or not owner.native:
+            fixed = tuple(one.address for one in belongings(look, name).routable)
+        if fixed:
+            reason = f"has addresses of its own ({', '.join(fixed)}), as {live or 'others'} has"
             remedy = f"take them away (ip address flush dev {name}, and its profile), plan again"
             yield Refusal(name, reason, remedy)
         answer = answers.get(name)
@@ -151,3 +174,9 @@ def standby_refusals(
             reason = f"no gateway answers through it ({answer.reason})"
             remedy = "check its cable, switch port and VLAN: a standby that cannot carry is none"
             yield Refusal(name, reason, remedy)
+
+
+def fixed_addresses(look: Look, name: str) -> tuple[str, ...]:
+    """Return the addresses of an interface that were not leased (DHCP, router advertisement)."""
+    mine = belongings(look, name).routable
+    return tuple(one.address for one in mine if one.flags & IFA_F_PERMANENT)

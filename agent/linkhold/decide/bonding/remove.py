@@ -6,6 +6,7 @@ it and comes up; then everything moves over in one burst, and the bond is remove
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, Any
 
 from linkhold.config.settings import BondSettings
@@ -38,8 +39,12 @@ LEAVE, CUT_OVER, TAKE_AWAY = 0, 1, 2
 NOT_SETTABLE = frozenset({"active_slave", "use_carrier"})
 
 
-def plan_removal(name: str, look: Look, record: Mapping[str, Any] | None) -> Plan:
-    """Return the plan that takes bond ``name`` away; ``record`` is what was kept when it was made.
+def plan_removal(
+    name: str, look: Look, record: Mapping[str, Any] | None, in_use: tuple[str, ...] = ()
+) -> Plan:
+    """Return the plan that takes bond ``name`` away.
+
+    ``record`` is what was kept when it was made, ``in_use`` the .network files that networkd uses.
 
     Without a record (a bond that others made) the primary, or else the active member, stays,
     and members keep their MTU and are left up.
@@ -60,7 +65,7 @@ def plan_removal(name: str, look: Look, record: Mapping[str, Any] | None) -> Pla
     undo: tuple[Undo, ...] = tuple(_way_back(look, bond, options, stays)) if stays else ()
     if not stays:
         phases = (Phase(f"remove {name}", (Burst((DropLink(name),)),)),)
-    phases, undo = handover.around(handover.removal(record or {}), stays, phases, undo)
+    phases, undo = handover.around(handover.removal(record or {}, in_use), stays, phases, undo)
     near, _ = split_targets(BondSettings(), belongings(look, name))
     return Plan(
         name,
@@ -140,7 +145,8 @@ def _way_back(
     for port in look.ports_of(bond.index):
         if port.name != stays:
             join = SetLink(port.name, up=False, master=name)
-            yield Undo(Burst((join,)), TAKE_AWAY)
+            # Up once more: a member that never left was only closed by the message before.
+            yield Undo(Burst((join, SetLink(port.name, up=True))), TAKE_AWAY)
     yield Undo(Burst((SetLink(name, up=True),)), TAKE_AWAY)
     others = tuple(p.name for p in look.ports_of(bond.index) if p.name != stays)
     if others:
@@ -149,14 +155,27 @@ def _way_back(
     if mine.hosts:
         yield Undo(Announce(name, mine.hosts), CUT_OVER)
     back = SetLink(stays, up=False, master=name)
-    # Up once more: a member that never left was only closed by the message before.
     yield Undo(Burst((*drop_addresses(mine, stays), back, SetLink(stays, up=True))), LEAVE)
     yield Undo(Burst(put_back(look, name, stays)), CUT_OVER)
     yield Undo(Await((stays,), bond=name, optional=True), LEAVE)
-    last = {k: str(v) for k, v in options.items() if k == "primary" and v}
-    if last:
-        yield Undo(Burst((SetBond(name, last),)), LEAVE)
+    for key in ("primary", "active_slave"):
+        if options.get(key):
+            one = SetBond(name, {key: str(options[key])}, fine=(errno.EINVAL,))
+            yield Undo(Burst((one,)), LEAVE)
+    yield from _sysctls_back(look, name, stays)
+
+
+def _sysctls_back(look: Look, name: str, stays: str) -> Iterator[Undo]:
+    """Yield the sysctls of the bond and of the member that came back.
+
+    A write of addr_gen_mode gives a member a route for ff00::/8, and then some multicast would
+    leave through it (addrconf_add_dev). Not while its IPv6 is disabled.
+    """
+    off = f"net/ipv6/conf/{stays}/disable_ipv6"
     values = {p: v for p, v in look.sysctls.items() if f"/{name}/" in p or f"/{stays}/" in p}
+    if off in values:
+        yield Undo(SetSysctls({off: "1"}, f"no IPv6 on {stays} while its sysctls change"), LEAVE)
+        values[off] = values.pop(off)  # at the end
     yield Undo(SetSysctls(values, f"sysctls of {name} and {stays} as before"), LEAVE)
 
 

@@ -318,7 +318,8 @@ class Plan:
     """A change of the host from beginning to end, or the reasons why it will not be made.
 
     ``remake`` makes the bond again from nothing after it was committed, and ``give_back`` takes
-    it away where it does not work. ``interruption`` says in words what traffic will notice.
+    it away where it does not work; ``volatile`` writes what a running agent keeps in /run.
+    ``interruption`` says in words what traffic will notice.
     No phases and no refusals: the host is as wanted.
     """
 
@@ -334,4 +335,5 @@ class Plan:
     guard_s: float = 60.0
     remake: tuple[Step, ...] = ()
     give_back: tuple[Step, ...] = ()
+    volatile: tuple[Step, ...] = ()
     record: Mapping[str, object] = field(default_factory=dict)
