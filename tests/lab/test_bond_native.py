@@ -84,7 +84,9 @@ def say(*command: str) -> dict[str, Any]:
 def bond_status() -> dict[str, Any]:
     """Return how the bond is, as `bond status --json` tells it."""
     told = json.loads(say(LINKHOLD, "bond", "status", "--json")["said"])
-    return {key: told["bonds"][0][key] for key in ("redundant", "active", "differs")}
+    bond = told["bonds"][0]
+    shown = {key: bond[key] for key in ("redundant", "active", "differs")}
+    return {**shown, "miimon": bond["options"]["miimon"]}
 
 
 def routes() -> list[str]:
@@ -143,6 +145,17 @@ def applies(box: Box) -> dict[str, Any]:
     }
 
 
+@scenario(timeout_s=90)
+def adjusts(box: Box) -> dict[str, Any]:
+    """Want another miimon, and make it so on the standing bond."""
+    net = settled("bond0")
+    CONFIG.write_text(BOND.replace("members", "miimon_ms: 100, members"), encoding="utf-8")
+    with net.probe(rate_hz=200) as probe:
+        done = say(LINKHOLD, "bond", "apply", "--yes")
+        time.sleep(1)
+    return {"done": done, "lost": probe.traffic.lost, "bond": bond_status()}
+
+
 @scenario(timeout_s=60)
 def stands(box: Box) -> dict[str, Any]:
     """Tell what stands after a boot, without linkhold."""
@@ -183,10 +196,16 @@ def test_bond_becomes_its_owners(
     assert made["done"]["code"] == 0, made["done"]["said"]
     assert made["owned"], made
     assert made["lost"] == 0, made
-    whole = {"redundant": True, "active": "eth0", "differs": {}}
+    whole = {"redundant": True, "active": "eth0", "differs": {}, "miimon": 50}
     assert made["bond"] == whole
     before = _over("eth0", made["before"]["routes"])
     assert _over("bond0", made["after"]["routes"]) == before
+
+    adjusted = machine.run(adjusts).value
+    assert adjusted["done"]["code"] == 0, adjusted["done"]["said"]
+    assert adjusted["lost"] == 0
+    whole["miimon"] = 100
+    assert adjusted["bond"] == whole, adjusted
 
     machine.reboot()
     booted = machine.run(stands).value

@@ -44,6 +44,7 @@ def test_examples_are_valid(tmp_path: Path) -> None:
     assert [broker.tls is not None for broker in got.mqtt.fleet] == [True]
     assert [bond.members for bond in got.bonds.values()] == [("eth0", "eth1")]
     assert [bond.targets for bond in got.bonds.values()] == [("192.0.2.1",)]
+    assert [uplink.link for uplink in got.uplinks] == ["bond0", "usb0"]
 
 
 def test_default_file_fits_a_terminal() -> None:

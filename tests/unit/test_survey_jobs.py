@@ -52,7 +52,7 @@ class Host:
         """Let a job run with this environment."""
         lines = {"PATH": "/usr/bin", **variables}
         self.put(f"/proc/{pid}/environ", "".join(f"{k}={v}\0" for k, v in lines.items()))
-        self.put(f"/proc/{pid}/cmdline", "python\0train.py\0")
+        self.put(f"/proc/{pid}/cmdline", "/usr/bin/python\0-u\0train.py\0--token=x\0")
 
     def jobs(self) -> JobsView:
         """Return what is tied to eth0 or eth1."""

@@ -142,6 +142,13 @@ def test_infiniband_and_wireless(here: Host) -> None:
     assert (here.look().ipoib, here.look().wireless) == (True, True)
 
 
+def test_rdma(here: Host) -> None:
+    """The RDMA device of the same hardware is named."""
+    here.put("/sys/devices/pci0000:3a/0000:3b:00.3/infiniband/mlx5_0/node_guid", "1\n")
+
+    assert here.look().rdma == ("mlx5_0",)
+
+
 def test_uppers(here: Host) -> None:
     """The master comes first; kinds come from sysfs, /proc/net/vlan and netlink."""
     for name in ("eth0.5", "mv0", "br0"):

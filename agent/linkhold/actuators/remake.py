@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linkhold.actuators.checks import failures
@@ -200,3 +201,27 @@ def _perform_all(steps: list[Document]) -> list[str]:
         except (LinkholdError, OSError) as error:
             problems.append(str(error))
     return problems
+
+
+def keep_in_run(record: Mapping[str, Any]) -> None:
+    """Write the files in /run by which a restart of networkd leaves a standing bond alone.
+
+    A boot has emptied /run, and with ``Bond=`` in their profiles a restart of networkd takes all
+    members down at once (docs/handover.md). Nothing is written while a member is missing: it is
+    networkd's to put it in. Raises :class:`HostError` when a file cannot be written.
+    """
+    look = snapshot.take()
+    bond = look.link(record["bond"])
+    members = {port.name for port in look.ports_of(bond.index)} if bond is not None else set()
+    if members.issuperset(record["members"]):
+        for step in record.get("volatile", ()):
+            if not holds(Path(step["path"]), step["content"]):
+                perform(step)
+
+
+def holds(path: Path, content: str) -> bool:
+    """Tell whether a file has this content."""
+    try:
+        return path.read_text(encoding="utf-8") == content
+    except (OSError, UnicodeDecodeError):
+        return False

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from linkhold.actuators.journal import Journal
 from linkhold.cli import bond
 from linkhold.decide.bonding.plan import plan
 from linkhold.survey.prepare import prepare
@@ -32,7 +34,16 @@ def run(args: argparse.Namespace) -> int:
 def make(name: str, settings: BondSettings, spare: frozenset[str] | None = None) -> Plan:
     """Look at the host and return the plan for one bond; ``spare`` makes it a repair."""
     found = prepare(name, settings)
-    return plan(name, settings, found.look, found.survey, found.asked, spare=spare)
+    asked = replace(found.asked, record=_record(name))
+    return plan(name, settings, found.look, found.survey, asked, spare=spare)
+
+
+def _record(name: str) -> dict[str, Any]:
+    """Return what was kept when the bond was made; nothing where only root may read it."""
+    try:
+        return Journal().committed().get(name, {})
+    except OSError:
+        return {}
 
 
 def document(one: Plan) -> dict[str, Any]:

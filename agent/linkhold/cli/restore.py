@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from linkhold.actuators import uplink_routes
 from linkhold.actuators.compile import compiled
 from linkhold.actuators.journal import Journal
 from linkhold.actuators.transaction import Options, Transaction, outcome_text, roll_back
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 WAIT_S = 20.0
 _DESCRIPTION = """\
-Take back everything that linkhold changed on this host: an unfinished change, then each bond that
-it made. What somebody else changed meanwhile stays.
+Take back everything that linkhold changed on this host: routes of an uplink's failover, an
+unfinished change, then each bond that it made. What somebody else changed meanwhile stays.
 """
 
 
@@ -34,25 +35,44 @@ def run(args: argparse.Namespace) -> int:
     if os.geteuid() != 0:
         raise HostError("restore changes the network: run it as root")
     journal = Journal()
-    bonds = tuple(journal.committed())
-    unfinished = journal.read()
-    if not bonds and unfinished is None:
+    what = _found(journal)
+    if not what:
         tell("nothing to restore: linkhold has changed nothing here")
         return 0
-    what = ", ".join([*bonds, *(["an unfinished change"] if unfinished else [])])
     if not args.yes and not agreed(f"take back {what}?"):
         return 1
     problems = []
     with hangup_survived():
+        problems += _uplinks()
         problems += _unfinished(journal)
-        for bond in bonds:
+        for bond in journal.committed():
             problems += _remove(journal, bond)
     for problem in problems:
         tell(f"not restored: {problem}")
     return 1 if problems else 0
 
 
+def _found(journal: Journal) -> str:
+    """Return in words what there is to take back, empty for nothing."""
+    routes = uplink_routes.look()
+    found = list(journal.committed())
+    found += ["an unfinished change"] if journal.read() is not None else []
+    found += ["the route of an uplink"] if routes.remains else []
+    return ", ".join(found)
+
+
+def _uplinks() -> list[str]:
+    try:
+        if uplink_routes.restore():
+            tell("the routes that an uplink's failover made are gone")
+    except LinkholdError as error:
+        return [str(error)]
+    return []
+
+
 def _unfinished(journal: Journal) -> list[str]:
+    if journal.read() is None:
+        return []
     with journal.held(wait_s=WAIT_S):
         if journal.read() is None:
             return []

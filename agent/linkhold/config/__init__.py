@@ -17,6 +17,8 @@ from linkhold.config.settings import (
     Role,
     Settings,
     TlsSettings,
+    UplinkPolicySettings,
+    UplinkSettings,
     WayOutSettings,
 )
 
@@ -35,6 +37,8 @@ __all__ = [
     "Role",
     "Settings",
     "TlsSettings",
+    "UplinkPolicySettings",
+    "UplinkSettings",
     "WayOutSettings",
     "default_file",
     "load",

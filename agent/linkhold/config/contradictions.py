@@ -8,6 +8,7 @@ from linkhold.config.bond_contradictions import bond_contradictions
 from linkhold.config.finding import Finding
 from linkhold.config.schema import plain, shown
 from linkhold.config.settings import Role
+from linkhold.config.uplink_contradictions import uplink_contradictions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,7 @@ def contradictions(settings: Settings) -> Iterator[Finding]:
     yield from _ways_out(settings)
     yield from _brokers(settings)
     yield from bond_contradictions(settings)
+    yield from uplink_contradictions(settings)
 
 
 def _policy(settings: Settings) -> Iterator[Finding]:

@@ -67,6 +67,7 @@ def _example_entry(option: Option, indent: str) -> Iterator[str]:
     for inner in options(option.item):
         yield from _example(inner, indent + "  ", first)
         first = indent + "  "
+    yield from (f"{indent}- {entry}" for entry in option.metadata.get("more", ()))
 
 
 def _example(option: Option, indent: str, first: str) -> Iterator[str]:

@@ -52,8 +52,8 @@ def option(default: Any, help_: str, **bounds: Any) -> Any:
     for the form of a mapping's names (without it ``interface``), ``text=True`` for text or a
     list of text that must be given, and for text of a certain form, or each text of a list,
     ``ip``, ``host``, ``interface``, ``member`` and ``path``. ``example`` is what the default
-    file shows. ``too_small``/``too_large`` say what a number out of bounds would mean; {} is
-    the number and {seconds} a thousandth of it.
+    file shows, ``more`` are further entries of a list there. ``too_small``/``too_large`` say what
+    a number out of bounds would mean; {} is the number and {seconds} a thousandth of it.
     """
     metadata = {"help": help_, **bounds}
     if callable(default):
@@ -140,6 +140,52 @@ class BondSettings:
     )
     guard_s: float = option(
         60.0, "a change that is not confirmed within this is undone", least=20, most=3600
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class UplinkSettings:
+    """One entry of ``uplinks:``, a line to the world that has a default route of its own."""
+
+    link: str = option(
+        "",
+        "interface that its default route leads over",
+        text=True,
+        interface=True,
+        example="bond0",
+    )
+    targets: tuple[str, ...] = option(
+        (),
+        "IP addresses beyond its gateway that show it alive, two or more and the same for all "
+        "uplinks; empty: the gateway, which shows the first hop but not the internet",
+        ip=True,
+        most=8,
+        example=("192.0.2.1", "198.51.100.1"),
+    )
+    metered: bool = option(False, "its traffic costs money: ask rarely until it is needed")
+
+
+@dataclass(frozen=True, slots=True)
+class UplinkPolicySettings:
+    """When default traffic takes another uplink, and when it returns."""
+
+    probe_interval_s: float = option(
+        1.0, "time between the rounds of probes through each uplink", least=0.5, most=60
+    )
+    metered_interval_s: float = option(
+        10.0, "the same for a metered one while it is not needed", least=0.5, most=3600
+    )
+    down_after: int = option(
+        3, "an uplink is dead after so many rounds without an answer", least=2, most=20
+    )
+    up_after_s: float = option(
+        30.0,
+        "a better uplink is used again after answering this long; doubles when it flaps, up to 1 h",
+        least=1,
+        most=3600,
+    )
+    switches_per_hour: int = option(
+        12, "at most so many switches, then the uplink in use stays", least=2, most=120
     )
 
 
@@ -257,6 +303,16 @@ class Settings:
         keys="new_interface",
         most=16,
         example="bond0",
+    )
+    uplinks: tuple[UplinkSettings, ...] = option(
+        (),
+        "lines to the world in order of preference, such as bond0, then a USB or 4G NIC",
+        item=UplinkSettings,
+        most=8,
+        more=("{link: usb0, targets: [192.0.2.1, 198.51.100.1], metered: true}",),
+    )
+    uplink_policy: UplinkPolicySettings = option(
+        UplinkPolicySettings, "when default traffic takes another uplink"
     )
     mqtt: MqttSettings = option(MqttSettings, "the two legs")
     policy: PolicySettings = option(PolicySettings, "when training holds")

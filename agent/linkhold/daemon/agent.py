@@ -12,22 +12,25 @@ import os
 import signal
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from linkhold import __version__, config
-from linkhold.config.settings import Role
 from linkhold.control import ControlServer
 from linkhold.daemon import host
+from linkhold.daemon.bonds import BondKeeper
 from linkhold.daemon.details import LinkDetails
-from linkhold.daemon.log import dropped_lines, log, log_event
+from linkhold.daemon.log import dropped_lines, log, log_event, log_surprise
+from linkhold.daemon.prober import Prober
 from linkhold.daemon.publisher import Publisher
 from linkhold.daemon.questions import Questions
 from linkhold.daemon.start import started_data, stored_state, with_mode
+from linkhold.daemon.uplinks import UplinkKeeper
 from linkhold.daemon.watcher import NetworkWatcher
+from linkhold.decide.links import came_up
 from linkhold.decide.node import Context, Decision, Memory, step
-from linkhold.decide.readings import AgentReading, LegReading, Tick, health_text
+from linkhold.decide.readings import AgentReading, LegReading, NetworkReading, Tick, health_text
 from linkhold.decide.restore import restore
-from linkhold.decide.watch import Watch
+from linkhold.decide.watch import watch_of
 from linkhold.legs.fleet import FleetLeg
 from linkhold.legs.local import LocalLeg
 from linkhold.model import ConfigError
@@ -66,7 +69,7 @@ class Agent:
         self._stopping = asyncio.Event()
         self._reason = ""
         self._loop = asyncio.get_running_loop()
-        self._loop.set_exception_handler(_log_surprise)
+        self._loop.set_exception_handler(log_surprise)
         self._reloading = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._sensor = RtnetlinkSensor(watch_of(settings))
@@ -84,6 +87,9 @@ class Agent:
         )
         self._watcher = NetworkWatcher(self._sensor, self._take_network)
         self._details = LinkDetails(self._sensor, self._take_network)
+        self._prober = Prober(self._report_here, identity.machine_id)
+        self._uplinks = UplinkKeeper(self._report_here, identity.machine_id)
+        self._bonds = BondKeeper(self._report_here, start.config_file)
         self._previous: tuple[str, int] | None = None
         self._early: list[Reading] | None = []
         self._has_terminal = os.isatty(0)
@@ -117,6 +123,7 @@ class Agent:
         stored = stored_state(opened.baseline)
         self._memory = restore(self._context, stored, now)
         self._previous = opened.position
+        self._bonds.begin(self._memory.state)
         first = self._watcher.start()  # before the stored state is shown as if it were of now
         data = started_data(self._context, opened.position, stored)
         # Published together: whoever sees a state sees what the first look found.
@@ -124,6 +131,12 @@ class Agent:
         self._publish((*begun.events, *seen.events))
         self._arm(seen.wake_ns)
         self._details.look(first.network)
+        self._prober.see(first.network)
+        self._prober.configure(self._context.settings)
+        self._uplinks.see(first.network)
+        self._uplinks.configure(self._context.settings)
+        self._bonds.see(first.network)
+        self._bonds.configure(self._context.settings)
         early, self._early = self._early or [], None
         for reading in early:
             self._report_here(reading)
@@ -175,12 +188,16 @@ class Agent:
         self._decide(reading)
 
     def _take_network(self, reading: Reading) -> None:
+        if isinstance(reading, NetworkReading):
+            self._prober.see(reading.network)  # a lost carrier is acted upon before it is told
+            self._uplinks.see(reading.network)
+            self._bonds.see(reading.network)
         before = self._memory.state.host
         self._decide(reading)
         after = self._memory.state.host
         if after is not None and after is not before:
             self._details.look(after)
-            if self._publisher.fleet is not None and _came_up(before, after):
+            if self._publisher.fleet is not None and came_up(before, after):
                 self._publisher.fleet.hurry()
 
     def _decide(self, reading: Reading) -> None:
@@ -241,6 +258,9 @@ class Agent:
             **self._sensor.counters,
             **self._control.counters,
             **self._keeper.counters(),
+            **self._prober.counters,
+            **self._uplinks.counters,
+            **self._bonds.counters,
             "log_lines_dropped": dropped_lines(),
         }
         if self._publisher.local is not None:
@@ -289,8 +309,11 @@ class Agent:
         if settings.mqtt.local != before.mqtt.local:
             await self._stop_local()
             self._start_local()
-        if settings.links != before.links:
+        if watch_of(settings) != watch_of(before):
             self._watcher.set_watch(watch_of(settings))
+        self._prober.configure(settings)
+        self._uplinks.configure(settings)
+        self._bonds.configure(settings)
 
     # Stopping.
 
@@ -304,6 +327,9 @@ class Agent:
         if self._timer is not None:
             self._timer.cancel()
         self._details.stop()
+        self._prober.stop()
+        await self._uplinks.stop()
+        self._bonds.stop()
         await self._stop_fleet(self._reason)
         await self._stop_local()
         await self._control.stop()
@@ -319,21 +345,3 @@ class Agent:
         local, self._publisher.local = self._publisher.local, None
         if local is not None:
             await local.stop()
-
-
-def watch_of(settings: Settings) -> Watch:
-    """Return which links the sensor watches besides those it watches by itself."""
-    ignored = frozenset(n for n, entry in settings.links.items() if entry.role is Role.IGNORE)
-    return Watch(forced=frozenset(settings.links) - ignored, ignored=ignored)
-
-
-def _log_surprise(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    error = context.get("exception")
-    log.error("%s: %s: %s", context.get("message"), type(error).__name__, error)
-
-
-def _came_up(before: Any, after: Any) -> bool:
-    return before is not None and any(
-        link.carrier and not (index in before.links and before.links[index].carrier)
-        for index, link in after.links.items()
-    )

@@ -1,4 +1,4 @@
-"""Driver and speed of links, asked for in a thread because the question may wait for RTNL."""
+"""What rtnetlink does not say of links, asked for in a thread as the question may wait for RTNL."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class LinkDetails:
             links, self._waiting = self._waiting, {}
             answers = await in_thread(lambda asked=links: _ask(asked))  # type: ignore[misc]
             reading: NetworkReading | None = None
-            for index, (driver, speed_mbps) in answers.items():
-                reading = self._sensor.set_details(index, driver, speed_mbps) or reading
+            for index, (driver, speed_mbps, vf) in answers.items():
+                reading = self._sensor.set_details(index, driver, speed_mbps, vf=vf) or reading
             if reading is not None:
                 self._take(reading)
             await asyncio.sleep(PAUSE_S)
@@ -58,8 +58,12 @@ class LinkDetails:
             self._task.cancel()
 
 
-def _ask(links: dict[int, Link]) -> dict[int, tuple[str, int | None]]:
+def _ask(links: dict[int, Link]) -> dict[int, tuple[str, int | None, bool]]:
     return {
-        index: (ethtool.driver_and_bus(link.name)[0], ethtool.speed_mbps(link.name))
+        index: (
+            ethtool.driver_and_bus(link.name)[0],
+            ethtool.speed_mbps(link.name),
+            ethtool.is_vf(link.name),
+        )
         for index, link in links.items()
     }

@@ -12,7 +12,7 @@ import logging.handlers
 import os
 import queue
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from linkhold.model import Severity
 from linkhold.wire import event_line
@@ -103,6 +103,12 @@ class _Line:
 
     def __str__(self) -> str:
         return event_line(self._event.type, self._event.subject, self._event.data)
+
+
+def log_surprise(_loop: object, context: dict[str, Any]) -> None:
+    """Log what the event loop could not hand to anybody."""
+    error = context.get("exception")
+    log.error("%s: %s: %s", context.get("message"), type(error).__name__, error)
 
 
 def log_event(event: Event) -> None:

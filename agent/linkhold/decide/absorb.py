@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from linkhold.decide import bonds, links
+from linkhold.decide import bond_faults, bond_paths, bonds, links
 from linkhold.decide.happening import Happening
 from linkhold.decide.readings import (
     AgentReading,
+    BondKeepsReading,
+    BondMoveReading,
+    BondPathsReading,
     LegReading,
     NetworkReading,
     NoticesReading,
@@ -19,6 +22,7 @@ from linkhold.decide.readings import (
     Reading,
     ReplayReading,
     SensorReading,
+    UplinksReading,
     health_text,
 )
 from linkhold.model import Moment, PowerState, Severity
@@ -38,6 +42,10 @@ def absorb(
         return _see_power(memory.state, reading, now)
     if isinstance(reading, NoticesReading):
         return _see_notices(memory.state, reading)
+    if isinstance(reading, (BondPathsReading, BondMoveReading, UplinksReading)):
+        return _see_probes(memory.state, reading)
+    if isinstance(reading, BondKeepsReading):
+        return replace(memory.state, keeps=reading.keeps), list(reading.news)
     return _see_agent(memory.state, reading)
 
 
@@ -45,13 +53,14 @@ def _see_network(
     context: Context, memory: Memory, reading: NetworkReading, now: Moment
 ) -> tuple[NodeState, list[Happening]]:
     state, host = memory.state, reading.network
-    views = bonds.views(host)
+    views = bonds.views(host, state.bond_paths)
     if state.host is None:
         found, mark = links.first_sight(host) + bonds.first_sight(views), ""
     else:
         found = links.compare(state.host, host, state.histories, now)
         found += bonds.compare(state.bonds, views)
         mark = "while_absent" if memory.restored else "resynced" if reading.resynced else ""
+    found += bond_faults.compare(state.host, host)
     if mark:
         found = [replace(h, data={**h.data, mark: True}) for h in found]
     if reading.resynced:
@@ -60,7 +69,22 @@ def _see_network(
     histories = links.remember(
         state.host, host, state.histories, now, context.settings.policy.flap_downs
     )
-    return replace(state, host=host, bonds=views, histories=histories), found
+    keep = context.settings.policy.flap_downs
+    changes = bond_paths.remember(state.bond_changes, state.bonds, views, now, keep)
+    seen = replace(state, host=host, bonds=views, bond_changes=changes, histories=histories)
+    return seen, found
+
+
+def _see_probes(
+    state: NodeState, reading: BondPathsReading | BondMoveReading | UplinksReading
+) -> tuple[NodeState, list[Happening]]:
+    if isinstance(reading, BondMoveReading):
+        return state, [bond_paths.moved(reading)]
+    if isinstance(reading, UplinksReading):
+        return replace(state, uplinks=reading.uplinks), list(reading.news)
+    found = list(bond_paths.compare(state.bond_paths, reading.bonds))
+    views = bonds.views(state.host, reading.bonds) if state.host else state.bonds
+    return replace(state, bonds=views, bond_paths=reading.bonds), found
 
 
 def _see_power(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from linkhold.config.settings import LinkSettings, Role
-from linkhold.decide import paths
+from linkhold.decide import bond_faults, bond_paths, keep_view, paths, uplink_view
 from linkhold.decide.debounce import Debounced, Delays
 from linkhold.decide.happening import Happening
 from linkhold.model import (
@@ -90,6 +90,9 @@ def conditions(settings: Settings, state: NodeState) -> Iterator[Condition]:
         if index not in blamed and _should_carry(settings, state, index, history):
             text = f"{paths.link_trouble(link)}; {_protection(state)}"
             yield Condition("link.down", link.name, Severity.WARNING, text)
+    for other in (*uplink_view.conditions(state.uplinks), *keep_view.conditions(state.keeps)):
+        yield Condition(*other)
+    yield from _lost_route(state)
     yield from _missing_links(settings, host)
     yield from _power_conditions(state)
     yield from _agent_conditions(state)
@@ -103,6 +106,8 @@ def _blamed(state: NodeState) -> frozenset[int]:
 
 def _bond_conditions(host: HostNetwork, bond: BondView, *, explained: bool) -> Iterator[Condition]:
     troubles = "; ".join(paths.member_troubles(host, bond))
+    if not troubles and bond.members:
+        troubles = "it has no active member, though members have carrier"
     if not bond.carrier and not explained:
         text = f"{bond.name} carries nothing: {troubles or 'it has no members'}"
         yield Condition("bond.down", bond.name, Severity.CRITICAL, text)
@@ -113,9 +118,39 @@ def _bond_conditions(host: HostNetwork, bond: BondView, *, explained: bool) -> I
             f"{bond.active or 'the rest'} carries, {spare}"
         )
         yield Condition("bond.degraded", bond.name, Severity.WARNING, text)
-    if not bond.monitored:
-        text = f"{bond.name} has no link monitoring (miimon 0): it will never fail over"
-        yield Condition("bond.unmonitored", bond.name, Severity.WARNING, text)
+    for fault in bond_faults.faults(host, bond.index):
+        urgent = fault.severity is Severity.CRITICAL
+        yield Condition(fault.type, bond.name, fault.severity, fault.text, urgent=urgent)
+    yield from _path_conditions(host, bond, explained=explained)
+
+
+def _path_conditions(host: HostNetwork, bond: BondView, *, explained: bool) -> Iterator[Condition]:
+    trouble = bond_paths.trouble(bond)
+    if trouble and not explained:
+        yield Condition("bond.path_dead", bond.name, Severity.CRITICAL, f"{trouble}; it carries")
+    for member in bond.dead:
+        if member.name != bond.active:
+            text = (
+                f"{bond.name}: {member.name}: {member.path_reason}; its link is up. "
+                f"If {bond.active or 'the rest'} fails too, nothing is left"
+            )
+            yield Condition("bond.standby_dead", bond.name, Severity.WARNING, text)
+    if bond.locked:
+        text = f"{bond.name}: probes moved it too often; it stays with {bond.active} for a minute"
+        yield Condition("bond.locked", bond.name, Severity.WARNING, text)
+    if bond.flapping:
+        text = f"{bond.name} flaps: {bond_paths.flap_advice(host, bond)}"
+        yield Condition("bond.flapping", bond.name, Severity.WARNING, text)
+
+
+def _lost_route(state: NodeState) -> Iterator[Condition]:
+    """A default route that is gone while its link is fine; without any way out it is the cause."""
+    if state.network is Network.DOWN:
+        return
+    for way in state.ways:
+        if way.obstacle.startswith(paths.ROUTE_GONE):
+            text = f"{way.obstacle}, though {way.link} is up: only its own networks are reachable"
+            yield Condition("route.default_lost", way.link, Severity.CRITICAL, text, urgent=True)
 
 
 def _should_carry(

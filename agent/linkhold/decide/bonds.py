@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from linkhold.decide.bond_paths import ENOUGH_FOR_REDUNDANCY, has_no_active, with_paths
 from linkhold.decide.happening import Happening
-from linkhold.model import BondMember, BondView, HostNetwork, Link, Severity
+from linkhold.model import BondMember, BondPaths, BondView, HostNetwork, Link, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,13 +20,19 @@ MODES = (
     "balance-tlb",
     "balance-alb",
 )
-ENOUGH_FOR_REDUNDANCY = 2
 
 
-def views(host: HostNetwork) -> tuple[BondView, ...]:
-    """Return every bond of the host with its members, ordered by name."""
+def views(host: HostNetwork, paths: tuple[BondPaths, ...] = ()) -> tuple[BondView, ...]:
+    """Return every bond of the host with its members, ordered by name.
+
+    ``paths`` is what probes say of them.
+    """
+    probed = {one.bond: one for one in paths}
     bonds = (link for link in host.links.values() if link.bond is not None)
-    return tuple(_view(host, link) for link in sorted(bonds, key=lambda link: link.name))
+    return tuple(
+        with_paths(_view(host, link), probed.get(link.name))
+        for link in sorted(bonds, key=lambda link: link.name)
+    )
 
 
 def _view(host: HostNetwork, link: Link) -> BondView:
@@ -38,7 +45,7 @@ def _view(host: HostNetwork, link: Link) -> BondView:
         name=link.name,
         index=link.index,
         mode=MODES[options.mode] if options.mode < len(MODES) else str(options.mode),
-        carrier=link.usable and good > 0,
+        carrier=link.usable and good > 0 and not has_no_active(link),
         active=active.name if active else None,
         members=members,
         monitored=options.monitored,
@@ -58,13 +65,11 @@ def _member(port: Link) -> BondMember:
 
 
 def first_sight(bonds: tuple[BondView, ...]) -> list[Happening]:
-    """Return one happening for each bond (two if it is unmonitored) at first sight."""
+    """Return one happening for each bond at first sight."""
     found = []
     for bond in bonds:
         kind = "bond.down" if not bond.carrier else "bond.degraded" if bond.lost else "bond.up"
         found.append(Happening(kind, bond.name, {**_summary(bond, kind), "initial": True}))
-        if not bond.monitored:
-            found.append(_unmonitored(bond))
     return found
 
 
@@ -78,7 +83,6 @@ def compare(before: tuple[BondView, ...], after: tuple[BondView, ...]) -> list[H
             kind = "bond.up" if bond.carrier else "bond.down"
             found.append(Happening(kind, bond.name, _summary(bond, kind)))
             old = bond
-            found += [_unmonitored(bond)] if not bond.monitored else []
         if old != bond:
             found += _changed(old, bond)
     return found
@@ -90,8 +94,6 @@ def _changed(old: BondView, new: BondView) -> Iterator[Happening]:
         yield Happening("bond.member_added", new.name, {"member": name})
     for name in sorted(old_names - new_names):
         yield Happening("bond.member_removed", new.name, {"member": name}, Severity.WARNING)
-    if old.monitored and not new.monitored:
-        yield _unmonitored(new)
     if old.active and new.active and old.active != new.active:
         data = {"previous": old.active, "active": new.active}
         yield Happening("bond.failover", new.name, data, Severity.WARNING)
@@ -110,10 +112,6 @@ def _carrying(old: BondView, new: BondView) -> Iterator[Happening]:
         yield Happening("bond.degraded", new.name, _summary(new, "bond.degraded"), Severity.WARNING)
     elif old.carrier and old.lost and not new.lost:
         yield Happening("bond.restored", new.name, _summary(new, "bond.restored"))
-
-
-def _unmonitored(bond: BondView) -> Happening:
-    return Happening("bond.unmonitored", bond.name, {"mode": bond.mode}, Severity.WARNING)
 
 
 def _summary(bond: BondView, kind: str) -> dict[str, object]:

@@ -68,6 +68,14 @@ def _changed(old: Link, new: Link, history: LinkHistory | None, now: Moment) -> 
             )
 
 
+def came_up(before: HostNetwork | None, after: HostNetwork) -> bool:
+    """Return whether a link has carrier that had none in the look before."""
+    return before is not None and any(
+        link.carrier and not (index in before.links and before.links[index].carrier)
+        for index, link in after.links.items()
+    )
+
+
 def losses(old: Link, new: Link) -> tuple[int, int]:
     """Return how often carrier was (gained, lost) from ``old`` to ``new``.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from linkhold.decide import alerts, links, paths, policy
+from linkhold.decide import alerts, bond_paths, keep_view, links, paths, policy, uplink_view
 from linkhold.decide.absorb import absorb
 from linkhold.decide.debounce import Debounced, Delays, flap_end_ns, is_flapping
 from linkhold.decide.happening import Happening
@@ -99,10 +99,14 @@ def _derive(
     view = _judge_network(context, state, state.host)
     since, downs, news = _network_edge(context, memory, view, now)
     histories, flap_news = links.flaps(state.host, state.histories, now, rules)
+    bonds, bond_news = bond_paths.flaps(
+        state.bonds, memory.state.bonds, state.bond_changes, now, rules
+    )
     damped = _damp(rules, memory, state, view.network, now)
     judged = replace(
         state,
         epoch=epoch,
+        bonds=bonds,
         ways=view.ways,
         network=view.network,
         cause=view.cause,
@@ -119,7 +123,7 @@ def _derive(
     )
     active = tuple(t.shown for t in tracked.values() if t.phase.active)
     shown = judged if active == judged.alerts else replace(judged, alerts=active)
-    news = [*news, *flap_news, *_advice_news(state, judged), *alert_news]
+    news = [*news, *flap_news, *bond_news, *_advice_news(state, judged), *alert_news]
     return _Derived(shown, downs, damped, tracked, news)
 
 
@@ -134,10 +138,13 @@ class _View:
 
 def _judge_network(context: Context, state: NodeState, host: HostNetwork) -> _View:
     ways = paths.ways_out(context.settings, host, state.ways)
+    ways = bond_paths.obstruct(host, ways, state.bonds)
     blind = state.agent.unavailable.get("links")
     if blind:  # what was seen last may long be wrong
         return _View(ways, Network.UNKNOWN, (f"the agent does not see the links: {blind}",))
-    return _View(ways, *paths.judge(context.settings, host, ways, state.bonds))
+    network, cause = paths.judge(context.settings, host, ways, state.bonds)
+    network, cause = uplink_view.judge(state.uplinks, network, cause)
+    return _View(ways, *keep_view.judge(state.keeps, network, cause))
 
 
 def _network_edge(
@@ -257,6 +264,8 @@ def _wake_ns(settings: Settings, memory: Memory, now: Moment) -> int | None:
         for history in memory.state.histories.values()
         if history.flapping
     ]
+    state = memory.state
+    times += bond_paths.flap_ends_ns(state.bonds, state.bond_changes, rules)
     if _network_flaps(rules, memory.network_downs, now):
         times.append(flap_end_ns(memory.network_downs, rules.flap_quiet_s))
     return min((time for time in times if time is not None), default=None)

@@ -1,7 +1,7 @@
 """Ways out of the node: which there are, which carry, and what that makes of the network.
 
-Path probes (a gateway that answers) come later and will add obstacles here; until then a way
-out carries when its link is up with carrier, an address and a route.
+A way out carries when its link is up with carrier, an address and a route; what probes find
+behind a bond is added by :mod:`linkhold.decide.bond_paths`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkhold.config.settings import Role
+from linkhold.decide import bond_paths
 from linkhold.model import DefaultRoute, HostNetwork, Link, Network, WayOut
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 MAIN_TABLE = 254
 """RT_TABLE_MAIN of linux/rtnetlink.h: what traffic without a rule of its own uses."""
 
+ROUTE_GONE = "default route "
+"""How the obstacle of a way out begins whose route is gone while its link is fine."""
 FAMILY_NAMES = {"inet": "IPv4", "inet6": "IPv6"}
 DEFAULT_NAMES = frozenset({"default inet", "default inet6"})
 
@@ -37,8 +40,11 @@ def ways_out(
     main = [route for route in host.routes if route.table == MAIN_TABLE]
     # Routes that differ in metric only are one way out.
     ways = list(dict.fromkeys(_by_route(host, route) for route in sorted(main or host.routes)))
-    if not ways:
-        ways = [_lost(host, way) for way in known if way.name in DEFAULT_NAMES]
+    lost = [way for way in known if way.name in DEFAULT_NAMES]
+    if ways:  # IPv6 alone is not what training reaches the world by
+        lost = [way for way in lost if way.family == "inet"]
+        lost = lost if all(way.family != "inet" for way in ways) else []
+    ways += [_lost(host, way) for way in lost]
     for way in settings.ways_out:
         family = "inet6" if ":" in way.target else "inet"
         link = host.by_name(way.link)
@@ -61,6 +67,8 @@ def obstacle(host: HostNetwork, way: WayOut) -> str:
         return f"{way.link} is gone"
     if not link.usable:
         return link_trouble(link)
+    if bond_paths.has_no_active(link):
+        return f"{link.name} has no active member"
     ports = host.ports_of(link.index) if link.kind == "bridge" else ()
     if ports and not any(port.usable for port in ports):
         # A bridge keeps carrier by any port, a container's too; only watched ones lead out.
@@ -96,7 +104,7 @@ def _lost(host: HostNetwork, way: WayOut) -> WayOut:
     via = f" via {way.via}" if way.via else ""
     trouble = obstacle(host, way)
     if not trouble or "address" in trouble:  # an address that left with its route is lesser news
-        trouble = f"default route{via} on {way.link} is gone"
+        trouble = f"{ROUTE_GONE.rstrip()}{via} on {way.link} is gone"
     return replace(way, obstacle=trouble)
 
 
@@ -119,6 +127,7 @@ def _bond_losses(host: HostNetwork, bonds: tuple[BondView, ...]) -> Iterator[str
         yield from member_troubles(host, bond)
         if bond.lost:
             yield f"{bond.name}: {members_left(bond)}"
+        yield from bond_paths.losses(bond)
 
 
 def member_troubles(host: HostNetwork, bond: BondView) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from linkhold.model import HostNetwork, Notice, Power
+    from linkhold.decide.happening import Happening
+    from linkhold.model import BondKeep, BondPaths, HostNetwork, Notice, Power, Uplinks
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,43 @@ class SensorReading:
 
 
 @dataclass(frozen=True, slots=True)
+class BondPathsReading:
+    """What probes say now of every bond that is probed."""
+
+    bonds: tuple[BondPaths, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BondMoveReading:
+    """The agent made ``active`` the active member; ``error`` says why the kernel refused.
+
+    ``reason`` is ``carrier``, ``path_dead`` or ``fail_back``.
+    """
+
+    bond: str
+    previous: str
+    active: str
+    reason: str
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UplinksReading:
+    """The uplinks as they are now, and what happened to them."""
+
+    uplinks: Uplinks
+    news: tuple[Happening, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BondKeepsReading:
+    """The configured bonds as they are kept, and what happened to them."""
+
+    keeps: tuple[BondKeep, ...] = ()
+    news: tuple[Happening, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class AgentReading:
     """Something about the agent itself; becomes an event ``agent.<what>`` with this data."""
 
@@ -121,6 +159,10 @@ Reading = (
     | ParkedReading
     | ReplayReading
     | SensorReading
+    | BondPathsReading
+    | BondMoveReading
+    | UplinksReading
+    | BondKeepsReading
     | AgentReading
     | Tick
 )

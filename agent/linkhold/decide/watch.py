@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from linkhold.config.settings import Role
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
+    from linkhold.config.settings import Settings
     from linkhold.model import DefaultRoute, Link
 
 LOOPBACK_TYPE = 772  # ARPHRD_LOOPBACK, linux/if_arp.h
@@ -39,6 +42,17 @@ class Watch:
 
     forced: frozenset[str] = frozenset()
     ignored: frozenset[str] = frozenset()
+
+
+def watch_of(settings: Settings) -> Watch:
+    """Return what the configuration says about interfaces.
+
+    Uplinks and the members of bonds are looked at as well: also while they are in no bond.
+    """
+    ignored = frozenset(n for n, entry in settings.links.items() if entry.role is Role.IGNORE)
+    named = frozenset(settings.links) | {uplink.link for uplink in settings.uplinks}
+    named |= {member for bond in settings.bonds.values() for member in bond.members}
+    return Watch(forced=named - ignored, ignored=ignored)
 
 
 def is_watched(

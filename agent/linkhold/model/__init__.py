@@ -17,6 +17,11 @@ from linkhold.model.errors import (
     Unavailable,
     WireError,
 )
+from linkhold.model.keeping import (
+    BondKeep,
+    Conflict,
+    Drift,
+)
 from linkhold.model.network import (
     Address,
     BondMember,
@@ -48,6 +53,10 @@ from linkhold.model.node import (
     Training,
     Uploads,
 )
+from linkhold.model.uplinks import (
+    Uplinks,
+    UplinkView,
+)
 
 __all__ = [
     "Address",
@@ -55,6 +64,7 @@ __all__ = [
     "AgentHealth",
     "Alert",
     "AlreadyRunning",
+    "BondKeep",
     "BondMember",
     "BondOptions",
     "BondPaths",
@@ -63,7 +73,9 @@ __all__ = [
     "BrokerError",
     "CheckpointRequest",
     "ConfigError",
+    "Conflict",
     "DefaultRoute",
+    "Drift",
     "Event",
     "GiveUp",
     "HostError",
@@ -84,6 +96,8 @@ __all__ = [
     "StoreError",
     "Training",
     "Unavailable",
+    "UplinkView",
+    "Uplinks",
     "Uploads",
     "WayOut",
     "WireError",

@@ -103,10 +103,14 @@ class LookedNeighbour:
 
 @dataclass(frozen=True, slots=True)
 class LookedNexthop:
-    """One nexthop object (``ip nexthop``); ``index`` is its interface, 0 for a group."""
+    """One nexthop object (``ip nexthop``); ``index`` is its interface, 0 for none.
+
+    ``group`` holds the ids of the members of a group, in their order; empty for any other.
+    """
 
     id: int
     index: int
+    group: tuple[int, ...] = ()
     raw: bytes = field(repr=False, default=b"")
 
 

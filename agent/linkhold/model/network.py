@@ -16,6 +16,7 @@ class BondOptions:
     """What the kernel says about a bond (IFLA_INFO_DATA of kind ``bond``).
 
     ``active`` and ``primary`` are interface indexes; None when the kernel names none.
+    ``peer_notif_delay_ms`` is None before Linux 5.3.
     """
 
     mode: int
@@ -28,6 +29,9 @@ class BondOptions:
     updelay_ms: int = 0
     downdelay_ms: int = 0
     num_peer_notif: int = 1
+    peer_notif_delay_ms: int | None = None
+    resend_igmp: int = 1
+    all_slaves_active: int = 0
 
     @property
     def monitored(self) -> bool:
@@ -58,6 +62,7 @@ class Link:
     index of the bond, bridge or VRF this link is a port of. ``parent`` is the link that a VLAN
     with ``vlan_id`` lies on. ``carrier_ups`` and
     ``carrier_downs`` are the kernel's own counters (IFLA_CARRIER_UP_COUNT, _DOWN_COUNT).
+    ``vf``: known to be a virtual function of SR-IOV.
     """
 
     index: int
@@ -78,6 +83,7 @@ class Link:
     vlan_id: int = 0
     driver: str = ""
     speed_mbps: int | None = None
+    vf: bool = False
     bond: BondOptions | None = None
     port: BondPort | None = None
 

@@ -7,10 +7,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from linkhold.model.clock import Moment
+from linkhold.model.uplinks import Uplinks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from linkhold.model.keeping import BondKeep
     from linkhold.model.network import BondPaths, BondView, HostNetwork, LinkHistory, WayOut
 
 
@@ -191,7 +193,8 @@ class NodeState:
     """Everything that the state document shows. ``host`` is None before the first look.
 
     ``epoch`` counts changes, so it is no part of what is compared to find one. ``bond_paths`` is
-    what probes told last, ``bond_changes`` when the active member of each bond changed (ns).
+    what probes told last, ``bond_changes`` when the active member of each bond changed (ns);
+    ``keeps`` are the configured bonds.
     """
 
     epoch: int = field(default=0, compare=False)
@@ -200,7 +203,9 @@ class NodeState:
     bonds: tuple[BondView, ...] = ()
     bond_paths: tuple[BondPaths, ...] = ()
     bond_changes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    keeps: tuple[BondKeep, ...] = ()
     ways: tuple[WayOut, ...] = ()
+    uplinks: Uplinks = Uplinks()
     network: Network = Network.UNKNOWN
     network_since: Moment = Moment(0, 0.0)
     cause: tuple[str, ...] = ()

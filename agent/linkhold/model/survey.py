@@ -94,6 +94,8 @@ class Nic:
     ``virtual``: no device behind it (veth, dummy). ``physfn`` is the PF's bus path for a VF.
     ``netvsc_partner`` names the other half of a Hyper-V pair: the VF under a hv_netvsc NIC, or
     the netvsc over a VF; neither may be put into a bond. ``xdp`` is None when unknown.
+    ``rdma`` are RDMA devices of the same hardware (mlx5_0): a driver may re-make them when its
+    ports become a bond's (mlx5_bond_0); their traffic fails over by the driver's means only.
     ``carrier`` is None while the NIC is administratively down: the kernel does not tell then.
     """
 
@@ -116,6 +118,7 @@ class Nic:
     uppers: tuple[Upper, ...] = ()
     xdp: bool | None = None
     netvsc_partner: str = ""
+    rdma: tuple[str, ...] = ()
     cloud: Cloud | None = None
     unknown: tuple[str, ...] = ()
 

@@ -36,7 +36,10 @@ SETTABLE_FLAGS = (
 )
 """What inet6_rtm_newaddr() lets a request set; the other flags are the kernel's."""
 
-RTA_OIF, RTA_MULTIPATH, RTA_CACHEINFO, RTA_EXPIRES = 4, 9, 12, 23
+RTA_OIF, RTA_GATEWAY, RTA_MULTIPATH, RTA_CACHEINFO, RTA_EXPIRES = 4, 5, 9, 12, 23
+RTA_VIA, RTA_ENCAP_TYPE, RTA_ENCAP, RTA_NH_ID = 18, 21, 22, 30
+HOPS = frozenset({RTA_OIF, RTA_GATEWAY, RTA_MULTIPATH, RTA_VIA, RTA_ENCAP_TYPE, RTA_ENCAP})
+"""What a dump tells of a route's nexthop object, and a request must not say beside its id."""
 RTNH_SETTABLE = 0x2 | 0x4
 """RTNH_F_PERVASIVE and RTNH_F_ONLINK; dead, linkdown and offload are the kernel's to say."""
 USER_HZ = 100
@@ -44,6 +47,8 @@ FRA_IIFNAME, FRA_OIFNAME = 3, 17
 NDA_DST, NDA_LLADDR = 1, 2
 NUD_STALE, NUD_PERMANENT = 0x04, 0x80
 NHA_OIF = 5
+NHA_OF_A_GROUP = frozenset({1, 2, 3})
+"""NHA_ID, NHA_GROUP, NHA_GROUP_TYPE; a resilient group's state is not a request's to say."""
 
 _RTMSG_FLAGS = struct.Struct("=I")
 _INDEX = struct.Struct("=I")
@@ -108,6 +113,8 @@ def route(one: LookedRoute, names: Mapping[int, str]) -> Template:
     _RTMSG_FLAGS.pack_into(body.data, 8, flags)
     for kind, (start, end) in each(one.raw, 12, len(one.raw)):
         value = one.raw[start:end]
+        if one.nexthop_id and kind in HOPS:
+            continue
         if kind == RTA_OIF:
             body.add_index(kind, names[_INDEX.unpack(value)[0]])
         elif kind == RTA_MULTIPATH:
@@ -174,6 +181,6 @@ def nexthop(one: LookedNexthop, target: str) -> Template:
     for kind, (start, end) in each(one.raw, 8, len(one.raw)):
         if kind == NHA_OIF:
             body.add_index(kind, target)
-        else:
+        elif not one.group or kind in NHA_OF_A_GROUP:
             body.add(pack(kind, one.raw[start:end]))
     return body.done()

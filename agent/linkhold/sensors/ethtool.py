@@ -11,6 +11,7 @@ import array
 import fcntl
 import socket
 import struct
+from pathlib import Path
 
 SIOCETHTOOL = 0x8946
 ETHTOOL_GDRVINFO = 0x03
@@ -27,6 +28,11 @@ _DRVINFO = struct.Struct("=I32s32s32s32s32s12s5I")
 # struct ethtool_link_settings: cmd, speed, seven bytes, link_mode_masks_nwords, and the rest.
 _LINK_SETTINGS = struct.Struct("=II7sb4s7I")
 MASKS = 3  # supported, advertising, lp_advertising
+
+
+def is_vf(name: str) -> bool:
+    """Tell whether ``name`` is a virtual function of SR-IOV (sysfs-bus-pci: physfn)."""
+    return Path(f"/sys/class/net/{name}/device/physfn").exists()
 
 
 def driver_and_bus(name: str) -> tuple[str, str]:

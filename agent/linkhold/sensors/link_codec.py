@@ -177,12 +177,17 @@ def link_index(data: bytes, start: int, end: int) -> tuple[int, int]:
 
 
 def decode_link(
-    data: bytes, start: int, end: int, driver: str = "", speed_mbps: int | None = None
+    data: bytes,
+    start: int,
+    end: int,
+    driver: str = "",
+    speed_mbps: int | None = None,
+    vf: bool = False,  # noqa: FBT001, FBT002 - the third of the details, as the table keeps them
 ) -> Link | None:
     """Return the link that an RTM_NEWLINK describes; None for a message that is only an addendum.
 
-    Wireless drivers send such addenda without a name (rtnetlink_ifinfo_prep). ``driver`` and
-    ``speed_mbps`` are what ethtool found before; the message carries neither.
+    Wireless drivers send such addenda without a name (rtnetlink_ifinfo_prep). ``driver``,
+    ``speed_mbps`` and ``vf`` are what was asked for before; the message carries none of them.
     """
     _, hw_type, index, flags, _ = _header(_IFINFO, data, start, end)
     found = attributes(data, start + _IFINFO.size, end)
@@ -208,6 +213,7 @@ def decode_link(
         vlan_id=vlan_id,
         driver=driver,
         speed_mbps=speed_mbps,
+        vf=vf,
         bond=bond,
         port=port,
     )
@@ -245,6 +251,9 @@ def _bond_options(data: bytes, found: dict[int, Span]) -> BondOptions:
         primary_reselect=_u8(data, found, 12),
         fail_over_mac=_u8(data, found, 13),
         num_peer_notif=_u8(data, found, 16, 1),
+        peer_notif_delay_ms=_u32(data, found, 28) if 28 in found else None,  # noqa: PLR2004
+        resend_igmp=_u32(data, found, 15, 1),
+        all_slaves_active=_u8(data, found, 17),
     )
 
 

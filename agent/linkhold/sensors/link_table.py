@@ -24,7 +24,7 @@ happens only for links that carry a default route, so container churn never caus
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from linkhold.decide.watch import Watch, is_watched, watched
 from linkhold.model import Address, HostNetwork, Link
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 ROUTES = ("inet", "inet6")
 SECTIONS = ("links", "addresses", *ROUTES)
 
-NO_DETAILS: tuple[str, int | None] = ("", None)
+Details: TypeAlias = tuple[str, int | None, bool]
+NO_DETAILS: Details = ("", None, False)
 
 
 class RouteSet:
@@ -99,13 +100,12 @@ class Table:
     """Links, addresses and default routes of the host, as far as the messages told.
 
     ``wanted`` are the sections that must be listed (again); ``asked`` the one being listed.
-    ``details`` is what ethtool found per link: driver and speed in Mbit/s. ``changed`` says that
-    more than single watched links may differ since the last :meth:`view`.
+    ``details`` is what was asked for per link: driver, speed in Mbit/s, and whether it is a virtual
+    function. ``changed`` says that more than single watched links may differ since the last
+    :meth:`view`.
     """
 
-    def __init__(
-        self, watch: Watch, details: dict[int, tuple[str, int | None]] | None = None
-    ) -> None:
+    def __init__(self, watch: Watch, details: dict[int, Details] | None = None) -> None:
         self.watch = watch
         self.details = {} if details is None else details
         self.links: dict[int, Link] = {}
@@ -208,13 +208,13 @@ class Table:
             routes=frozenset(route for route in routes if route.index in self._watched),
         )
 
-    def detail(self, index: int, driver: str, speed_mbps: int | None) -> bool:
-        """Keep what ethtool found about a link; return whether that is news."""
+    def detail(self, index: int, driver: str, speed_mbps: int | None, *, vf: bool = False) -> bool:
+        """Keep what was found about a link; return whether that is news."""
         link = self.links.get(index)
-        if link is None or self.details.get(index, NO_DETAILS) == (driver, speed_mbps):
+        if link is None or self.details.get(index, NO_DETAILS) == (driver, speed_mbps, vf):
             return False
-        self.details[index] = (driver, speed_mbps)
-        self.links[index] = replace(link, driver=driver, speed_mbps=speed_mbps)
+        self.details[index] = (driver, speed_mbps, vf)
+        self.links[index] = replace(link, driver=driver, speed_mbps=speed_mbps, vf=vf)
         self.changed = self.changed or index in self._watched
         return True
 
@@ -233,8 +233,8 @@ class Table:
         family, index = link_index(data, message.start, message.end)
         if family:
             return
-        driver, speed_mbps = self.details.get(index, NO_DETAILS)
-        link = decode_link(data, message.start, message.end, driver, speed_mbps)
+        details = self.details.get(index, NO_DETAILS)
+        link = decode_link(data, message.start, message.end, *details)
         old = self.links.get(index)
         if link is None or link == old:
             return

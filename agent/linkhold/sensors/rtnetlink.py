@@ -119,12 +119,14 @@ class RtnetlinkSensor:
         self._table.rewatch(watch)
         return self._changes()
 
-    def set_details(self, index: int, driver: str, speed_mbps: int | None) -> NetworkReading | None:
-        """Fold in what ethtool found about a link; kept until the link is removed.
+    def set_details(
+        self, index: int, driver: str, speed_mbps: int | None, *, vf: bool = False
+    ) -> NetworkReading | None:
+        """Fold in what was found about a link; kept until the link is removed.
 
         The speed is of the moment: ask again after each change of the carrier.
         """
-        if not self._table.detail(index, driver, speed_mbps):
+        if not self._table.detail(index, driver, speed_mbps, vf=vf):
             return None
         return self._changes()
 

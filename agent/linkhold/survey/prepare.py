@@ -41,13 +41,13 @@ def prepare(name: str, settings: BondSettings) -> Prepared:
     """
     first = snapshot.take()
     hardware = [link.name for link in first.links if not link.kind]
-    named = [member for member in settings.members if first.link(member) is not None]
+    named = [one for one in (*settings.members, name) if first.link(one) is not None]
     survey = host.look(tuple(dict.fromkeys((*named, *hardware))), name)
     wanted, _ = resolve(name, settings, survey)
     look = snapshot.take(("default", name, *wanted.members))
     live = live_member(wanted, look)
-    owner = survey.owner(live or next(iter(wanted.members), ""))
-    link = look.link(live)
+    carrier = name if look.link(name) is not None else live or next(iter(wanted.members), "")
+    owner, link = survey.owner(carrier), look.link(carrier)
     held = holding.of(owner, link.index if link is not None else 0)
     asked = replace(_ask(wanted, look), holding=held)
     return Prepared(look, survey, asked)

@@ -26,9 +26,19 @@ class EventType:
 FIELDS: Mapping[str, str] = {
     "previous_s": "seconds that the state before this one lasted",
     "lasted_s": "seconds from beginning to end",
+    "silence_s": "seconds since its last answer; null when it never answered",
+    "rtt_ms": "milliseconds from request to answer",
+    "took_ms": "milliseconds from the decision until the routes were seen in place",
     "ups": "how often the kernel saw carrier come, since the link was made",
     "downs": "how often the kernel saw carrier go, since the link was made",
     "bounces": "how often it went and came back besides, unseen",
+    "by": "what points at who did it; empty when nothing does",
+    "detection_s": "seconds until a lost member is noticed at the latest",
+    "repair": "what is done about it, or what a person can do",
+    "retry_s": "seconds until the next try",
+    "took_s": "seconds from the start of the repair until it was verified",
+    "would": "the member that would carry now in mode enforce",
+    "verdict": "alive, or unknown when no other member has answers either",
 }
 
 COMMON: Mapping[str, str] = {
@@ -61,10 +71,82 @@ CATALOGUE: Mapping[str, EventType] = {
     ),
     "bond.restored": EventType("every member of a bond carries again", ("active", "members")),
     "bond.failover": EventType("another member carries now", ("previous", "active")),
+    "bond.moved": EventType(
+        "the agent made another member the active one", ("previous", "active", "reason")
+    ),
+    "bond.move_failed": EventType(
+        "the kernel refused to make another member the active one",
+        ("previous", "active", "reason", "error"),
+    ),
+    "bond.path_dead": EventType(
+        "nothing comes back through the active member, though its link is up",
+        ("member", "reason", "would"),
+    ),
+    "bond.path_alive": EventType(
+        "the path that died while it carried is no longer known dead",
+        ("member", "verdict", "reason"),
+    ),
+    "bond.standby_dead": EventType(
+        "nothing comes back through a standby, though its link is up", ("member", "reason")
+    ),
+    "bond.standby_alive": EventType(
+        "the path of a standby is no longer known dead", ("member", "verdict", "reason")
+    ),
+    "bond.target_silent": EventType(
+        "the targets of the probes answer through no member: not the bond's fault", ("reason",)
+    ),
+    "bond.target_answers": EventType("a target of the probes is heard again", ("reason",)),
+    "bond.locked": EventType(
+        "probes moved the active member as often as they may; it stays for a minute", ()
+    ),
+    "bond.unlocked": EventType("probes may move the active member again", ()),
+    "bond.flapping": EventType(
+        "the active member changed too often in a short time", ("changes", "window_s")
+    ),
+    "bond.steady": EventType("a flapping bond has been quiet again", ("quiet_s",)),
     "bond.member_added": EventType("an interface joined a bond", ("member",)),
     "bond.member_removed": EventType("an interface left a bond", ("member",)),
     "bond.unmonitored": EventType(
         "the kernel watches no member of this bond: it will never fail over", ("mode",)
+    ),
+    "bond.slow_monitoring": EventType(
+        "a lost member is noticed only after seconds", ("option", "detection_s")
+    ),
+    "bond.vf_mac": EventType(
+        "the bond's MAC goes onto virtual functions, whose NIC may drop it after a failover",
+        ("members",),
+    ),
+    "bond.not_applied": EventType("a configured bond was never made on this host", ("hint",)),
+    "bond.drift": EventType(
+        "a bond is not as the configuration wants it",
+        ("kind", "subject", "wanted", "seen", "by", "repair"),
+    ),
+    "bond.drift_ended": EventType(
+        "a difference is gone, by whomever", ("kind", "subject", "lasted_s")
+    ),
+    "bond.repaired": EventType("the agent repaired a bond and verified it", ("what", "took_s")),
+    "bond.repair_failed": EventType(
+        "a repair failed and was undone; the next try is in `retry_s`, null for none",
+        ("reason", "retry_s"),
+    ),
+    "bond.config_conflict": EventType(
+        "somebody undid a repair twice: the agent repairs this bond no more", ("what", "by")
+    ),
+    "bond.conflict_ended": EventType("the bond is repaired again", ("reason", "lasted_s")),
+    "uplink.dead": EventType("an uplink does not answer or cannot carry", ("reason", "silence_s")),
+    "uplink.alive": EventType("an uplink answers", ("rtt_ms", "previous_s")),
+    "uplink.switched": EventType(
+        "default traffic takes another uplink; the host's own routes stay as they are",
+        ("previous", "active", "reason", "took_ms", "silence_s"),
+    ),
+    "uplink.switch_failed": EventType(
+        "the kernel refused the routes of another uplink", ("previous", "active", "reason")
+    ),
+    "uplink.would_switch": EventType(
+        "mode observe: default traffic would take another uplink", ("previous", "active", "reason")
+    ),
+    "uplink.locked": EventType(
+        "uplinks were switched too often: the one in use stays", ("switches", "until_s", "reason")
     ),
     "address.added": EventType("an address of a watched link", ("address",)),
     "address.removed": EventType("an address of a watched link is gone", ("address",)),

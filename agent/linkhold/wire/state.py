@@ -9,13 +9,22 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from linkhold.model import Address, Alert, HostNetwork, Link, LinkHistory, Moment, NodeState
+from linkhold.model import (
+    Address,
+    Alert,
+    BondView,
+    HostNetwork,
+    Link,
+    LinkHistory,
+    Moment,
+    NodeState,
+)
 from linkhold.wire.documents import SCHEMA, advice_document, dumps, rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from linkhold.model import BondView, Identity, Notice, WayOut
+    from linkhold.model import BondKeep, Identity, Notice, Uplinks, WayOut
 
 
 class StateEncoder:
@@ -145,9 +154,10 @@ def _alert(alert: Alert) -> dict[str, Any]:
 
 def _detail(host: HostNetwork, state: NodeState, agent: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "bonds": {bond.name: _bond(bond) for bond in state.bonds},
+        "bonds": _bonds(state),
         "paths": {_way_name(way): _way(way) for way in state.ways},
         "routes": [_fields(route) for route in sorted(host.routes)],
+        "uplinks": _uplinks(state.uplinks),
         "power": {
             "runtime_s": state.power.runtime_s,
             "source": state.power.source,
@@ -173,8 +183,11 @@ PLAIN_FIELDS = (
     "carrier_ups",
     "carrier_downs",
     "bus_path",
+    "parent",
+    "vlan_id",
     "driver",
     "speed_mbps",
+    "vf",
 )
 
 
@@ -210,22 +223,64 @@ def _link(host: HostNetwork, link: Link, history: LinkHistory | None) -> dict[st
     return document
 
 
+ABSENT = BondView("", 0, "", False, None, (), False, False)
+
+
+def _bonds(state: NodeState) -> dict[str, Any]:
+    """Return every bond of the host, and those of the configuration that are not there."""
+    keeps = {keep.bond: keep for keep in state.keeps}
+    views = {bond.name: bond for bond in state.bonds}
+    absent = dict.fromkeys(sorted(keeps.keys() - views.keys()), ABSENT)
+    return {
+        name: {**_bond(bond), **_keep(keeps.get(name)), "there": bond is not ABSENT}
+        for name, bond in {**views, **absent}.items()
+    }
+
+
+def _keep(keep: BondKeep | None) -> dict[str, Any]:
+    if keep is None:
+        return {"wanted": False, "applied": None, "drift": [], "conflict": None, "repair": None}
+    return {
+        "wanted": True,
+        "wanted_members": keep.members,
+        "applied": keep.applied,
+        "drift": [_fields(drift) for drift in keep.drift],
+        "conflict": _fields(keep.conflict) if keep.conflict else None,
+        "repair": keep.repair or None,
+    }
+
+
 def _bond(bond: BondView) -> dict[str, Any]:
     return {
-        "mode": bond.mode,
+        "mode": bond.mode or None,
         "carrier": bond.carrier,
         "active": bond.active,
         "monitored": bond.monitored,
         "redundant": bond.redundant,
+        "silent": bond.silent or None,
+        "would": bond.would or None,
+        "locked": bond.locked,
+        "flapping": bond.flapping,
         "members": {
             member.name: {
                 "good": member.good,
                 "carrier": member.carrier,
                 "mii": member.mii,
                 "failures": member.failures,
+                "path": member.path,
+                "path_reason": member.path_reason or None,
             }
             for member in bond.members
         },
+    }
+
+
+def _uplinks(uplinks: Uplinks) -> dict[str, Any]:
+    return {
+        "links": {line.link: _fields(line) for line in uplinks.lines},
+        "would": uplinks.would,
+        "locked": uplinks.locked,
+        "problem": uplinks.problem,
     }
 
 

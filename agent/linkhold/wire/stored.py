@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 from linkhold.model import (
     Address,
     Alert,
+    BondKeep,
     BondOptions,
     BondPort,
+    Conflict,
     DefaultRoute,
+    Drift,
     HostNetwork,
     Link,
     LinkHistory,
@@ -23,6 +26,8 @@ from linkhold.model import (
     Power,
     PowerState,
     Severity,
+    Uplinks,
+    UplinkView,
     WayOut,
     WireError,
 )
@@ -47,6 +52,12 @@ def parse_node_state(document: Mapping[str, Any]) -> NodeState:
             host=_parse_host(document["detail"]),
             histories={int(v["index"]): _parse_history(v) for v in links.values()},
             ways=tuple(_parse_way(way) for way in document["detail"]["paths"].values()),
+            uplinks=_parse_uplinks(document["detail"].get("uplinks")),
+            keeps=tuple(
+                _parse_keep(name, bond)
+                for name, bond in document["detail"]["bonds"].items()
+                if bond.get("wanted")
+            ),
             network=Network(document["network"]),
             network_since=_parse_stamp(document, "since"),
             power=_parse_power(document["power"], document["detail"]["power"]),
@@ -122,6 +133,26 @@ def _parse_way(value: Mapping[str, Any]) -> WayOut:
         link=str(value["link"]),
         via=str(value["via"]),
         obstacle=str(value["obstacle"] or ""),
+    )
+
+
+def _parse_uplinks(value: Mapping[str, Any] | None) -> Uplinks:
+    """Return the uplinks; none in what an agent before them stored."""
+    if not value:
+        return Uplinks()
+    lines = tuple(UplinkView(**line) for line in value["links"].values())
+    return Uplinks(lines, str(value["would"]), str(value["locked"]), str(value["problem"]))
+
+
+def _parse_keep(name: str, value: Mapping[str, Any]) -> BondKeep:
+    conflict = value["conflict"]
+    return BondKeep(
+        bond=name,
+        applied=bool(value["applied"]),
+        members=int(value["wanted_members"]),
+        drift=tuple(Drift(**drift) for drift in value["drift"]),
+        conflict=Conflict(**conflict) if conflict else None,
+        repair=str(value["repair"] or ""),
     )
 
 

@@ -129,6 +129,26 @@ def around(
     return (first, *phases, last), way_back
 
 
+def rewritten(wanted: Wanted, record: Mapping[str, Any], mac: str, source: str) -> tuple[Step, ...]:
+    """Return the steps that bring the profile of a standing bond to what is wanted now.
+
+    The owner need not look at it before the next boot: the bond itself is changed already.
+    ``source`` is the text of the bond's own profile.
+    """
+    kind = record.get("persist", NONE)
+    if kind == NETWORKD:
+        files = networkd.profiles(wanted, mac, source, {})
+        writes = [WriteFile(path, text) for path, text in files.items()]
+        return (*writes, *networkd.volatile(wanted.name, wanted.members))
+    if kind == NETWORK_MANAGER:
+        files = networkmanager.profiles(wanted, mac, source, {})
+        return (
+            *(WriteFile(path, text, networkmanager.PRIVATE) for path, text in files.items()),
+            networkmanager.READ_AGAIN,
+        )
+    return ()
+
+
 def removal(record: Mapping[str, Any], in_use: tuple[str, ...]) -> HandOver:
     """Return the hand-over for taking a committed bond away: files as they were before it.
 

@@ -28,6 +28,8 @@ FIRST = "999"
 """Autoconnect priority: the highest, so that no older profile of a member wins."""
 STOP = Run(("systemctl", "stop", "NetworkManager"))
 START = Run(("systemctl", "start", "NetworkManager"))
+READ_AGAIN = Run(("nmcli", "connection", "reload"))
+"""Reads changed profiles; nothing active changes (docs/handover.md)."""
 NAMESPACE = uuid.UUID("6f0a2b0e-6c69-4e6b-9c0d-6c696e6b686f")
 FAIL_OVER_MACS = ("none", "active", "follow")
 

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from linkhold.decide.bonding import adjust, convert, handover, refusals, remake, warnings
 from linkhold.decide.bonding.handover import Holding
 from linkhold.decide.bonding.objects import Belongings, belongings
-from linkhold.decide.bonding.steps import Checks, Phase, Plan, Refusal, Undo
+from linkhold.decide.bonding.steps import (
+    Checks,
+    Phase,
+    Plan,
+    Refusal,
+    RestoreFile,
+    Undo,
+    WriteFile,
+)
 from linkhold.decide.bonding.wanted import Wanted, resolve, without
 from linkhold.decide.paths import MAIN_TABLE
 
@@ -33,12 +41,14 @@ class Asked:
 
     ``answers``: through each member without addresses, whether a target answers. ``pings``:
     hosts that answered an echo, among them the operator's own. ``holding`` is how
-    the live NIC is configured by its owner.
+    the live NIC (or the bond, where it stands) is configured by its owner; ``record`` what was kept
+    when the bond was made here, empty when it was not.
     """
 
     answers: Mapping[str, Answer] = field(default_factory=dict)
     pings: tuple[str, ...] = ()
     holding: Holding = Holding()
+    record: Mapping[str, Any] = field(default_factory=dict)
 
 
 def plan(
@@ -65,7 +75,7 @@ def plan(
     standing = look.link(name)
     live = live_member(wanted, look)
     if standing is not None:
-        return _adjusted(wanted, look)
+        return _adjusted(wanted, look, asked)
     near, _ = split_targets(settings, belongings(look, live))
     told = tuple(warnings.all_of(wanted, survey, look, dict(asked.answers), near, live))
     targets, _ = split_targets(settings, belongings(look, live))
@@ -184,11 +194,18 @@ def named_options(look: Look, options: Mapping[str, object]) -> dict[str, object
     return found
 
 
-def _adjusted(wanted: Wanted, look: Look) -> Plan:
+def _adjusted(wanted: Wanted, look: Look, asked: Asked) -> Plan:
     standing = look.link(wanted.name)
     assert standing is not None  # noqa: S101 - the caller found it there
     bond = named_options(look, standing.bond or {})
     phases, undo = adjust.phases(wanted, look, bond)
+    mac = "" if wanted.fail_over_mac else standing.mac
+    writes = handover.rewritten(wanted, asked.record, mac, asked.holding.text)
+    if phases and writes:
+        title = f"write the profile of {wanted.name} for {asked.record['persist']}"
+        phases = (*phases, Phase(title, writes, confirmed=True))
+        paths = [step.path for step in writes if isinstance(step, WriteFile)]
+        undo = (*undo, *(Undo(RestoreFile(path)) for path in paths))
     strangers = [p.name for p in look.ports_of(standing.index) if p.name not in wanted.members]
     warnings = [
         f"{name} is in {wanted.name} but not in the configuration; "

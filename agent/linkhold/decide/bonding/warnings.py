@@ -63,8 +63,8 @@ def _about_owners(wanted: Wanted, survey: Survey) -> Iterator[str]:
     generated = [owner.name for owner in owners if owner.netplan]
     if generated:
         yield (
-            f"netplan's YAML for {', '.join(generated)} stays as it is; from now on what it says of "
-            f"them has no effect: {wanted.name} is configured by files of its own"
+            f"netplan's YAML for {', '.join(generated)} stays, without effect from now on: "
+            f"{wanted.name} is configured by files of its own"
         )
 
 

@@ -1,0 +1,270 @@
+"""Bonds in the agent's loop: what differs is judged, and repaired by a child process.
+
+A repair is ``linkhold bond repair``, a transaction with a guard of its own: should the agent
+die, the child dies with it, and the guard undoes what was half done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from linkhold.actuators.journal import FAILED, Journal, folder
+from linkhold.children import Child
+from linkhold.config.settings import Mode
+from linkhold.daemon.log import log
+from linkhold.decide.keeping import (
+    Ended,
+    Found,
+    HostSeen,
+    Inquire,
+    JournalSeen,
+    Memory,
+    Pulse,
+    Reloaded,
+    Repair,
+    Rules,
+    recall,
+    step,
+)
+from linkhold.decide.readings import BondKeepsReading
+from linkhold.model import HostError, Unavailable
+from linkhold.survey import suspects
+from linkhold.threads import in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from linkhold.config.settings import Settings
+    from linkhold.decide.keeping.values import Reading as KeepReading
+    from linkhold.decide.readings import Reading
+    from linkhold.model import HostNetwork, NodeState
+
+READ_JOURNAL_S = 5.0
+"""How often the journal is read while nothing differs: somebody may change a bond by hand."""
+SETTLED_NS = 2_000_000_000
+DISK_S = 5.0
+"""A disk that takes longer does not answer."""
+EXTRA_S = 120.0
+"""A repair takes this long at most besides the time in which its guard would undo it."""
+DEFAULT_GUARD_S = 60.0
+
+_MAIN = (
+    "import sys; sys.path.insert(0, {0!r}); "
+    "from linkhold.cli import main; sys.exit(main(sys.argv[1:]))"
+)
+"""Started with -I, as the guard is: no variable or file of a user's decides what root imports."""
+
+
+class BondKeeper:
+    """Keeps the bonds of the configuration. Belongs to the loop's thread.
+
+    ``report`` gets what the core should know, never from within a call of :meth:`see`, so that
+    the core has taken in the network first.
+    """
+
+    def __init__(self, report: Callable[[Reading], None], config_file: Path | None) -> None:
+        self._report = report
+        self._config_file = config_file
+        self._loop = asyncio.get_running_loop()
+        self._rules = Rules()
+        self._memory = Memory()
+        self._host: HostNetwork | None = None
+        self._before: HostNetwork | None = None
+        self._soon: asyncio.Handle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._poll: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._disk = asyncio.Lock()  # what is read later is also taken in later
+        self._journal = JournalReader()
+        self._child: Child | None = None
+        self._repairs = 0
+
+    def begin(self, state: NodeState) -> None:
+        """Take in what the agent before this one left, if it is of this boot.
+
+        By comparison with its network a NIC that left a bond is known from one set down.
+        """
+        self._before = state.host
+        self._memory = recall(state.keeps, time.monotonic_ns())
+
+    def configure(self, settings: Settings) -> None:
+        """Use this configuration from now on."""
+        had_bonds = bool(self._rules.bonds)
+        before, self._before = self._before, None  # worth something at the start only
+        self._rules = Rules(settings.bonds, enforce=settings.mode is Mode.ENFORCE)
+        if not settings.bonds:
+            self._forget()
+        elif had_bonds:
+            self._take(Reloaded())
+        else:
+            if before is not None:
+                self._take(HostSeen(before))
+            self._poll = self._loop.create_task(self._read_again_and_again())
+            self._see_now()
+
+    def _forget(self) -> None:
+        told, self._memory = self._memory.told, Memory()
+        self._cancel()
+        if told:
+            self._report(BondKeepsReading())
+
+    def see(self, host: HostNetwork) -> None:
+        """Take in the network as it is now."""
+        self._host = host
+        if self._rules.bonds and self._soon is None:
+            self._soon = self._loop.call_soon(self._see_now)
+
+    def _see_now(self) -> None:
+        self._soon = None
+        if self._host is not None:
+            self._take(HostSeen(self._host))
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Repairs so far; empty where no bonds are configured."""
+        return {"bond_repairs": self._repairs} if self._rules.bonds else {}
+
+    def stop(self) -> None:
+        """Keep them no more. A repair that is under way is undone by its guard."""
+        self._cancel()
+        for task in self._tasks:
+            task.cancel()
+        if self._child is not None and not self._child.ended:
+            log.warning("a repair is under way; its guard undoes it")
+            self._child.kill()
+
+    def _cancel(self) -> None:
+        for waiting in (self._soon, self._timer, self._poll):
+            if waiting is not None:
+                waiting.cancel()
+        self._soon = self._timer = self._poll = None
+
+    # The machine.
+
+    def _take(self, reading: KeepReading) -> None:
+        if not self._rules.bonds:
+            return
+        done = step(self._rules, self._memory, reading, time.monotonic_ns())
+        self._memory = done.memory
+        if done.report is not None:
+            self._report(done.report)
+        for action in done.actions:
+            if isinstance(action, Inquire):
+                self._start(self._inquire(action))
+            else:
+                self._repair(action)
+        self._arm(done.wake_ns)
+
+    def _arm(self, wake_ns: int | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if wake_ns is not None:
+            delay_s = max(0.0, (wake_ns - time.monotonic_ns()) / 1e9)
+            self._timer = self._loop.call_later(delay_s, self._take, Pulse())
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)  # the loop itself keeps no task alive
+        task.add_done_callback(self._tasks.discard)
+
+    # The journal, and who did it.
+
+    async def _read_again_and_again(self) -> None:
+        while True:
+            async with self._disk:
+                self._take(await self._read_journal())
+            await asyncio.sleep(READ_JOURNAL_S)
+
+    async def _inquire(self, action: Inquire) -> None:
+        found = Found(JournalSeen())
+        try:
+            owners, restarts = await asyncio.wait_for(
+                in_thread(lambda: suspects.look(action.interfaces)), DISK_S
+            )
+            found = Found(JournalSeen(), owners, restarts)
+        except (asyncio.TimeoutError, OSError) as error:
+            log.warning("who configures the bonds' interfaces is unknown: %s", error)
+        async with self._disk:
+            self._take(Found(await self._read_journal(), found.owners, found.restarts))
+
+    async def _read_journal(self) -> JournalSeen:
+        with contextlib.suppress(asyncio.TimeoutError):
+            return await asyncio.wait_for(in_thread(self._journal.read), DISK_S)
+        return JournalSeen(problem="the disk with the journal of changes does not answer")
+
+    # Repairs.
+
+    def _repair(self, action: Repair) -> None:
+        self._repairs += 1
+        words = [word for nic in action.spare for word in ("--spare", nic)]
+        if self._config_file is not None:
+            words += ["--config", str(self._config_file)]
+        root = str(Path(__file__).resolve().parents[2])
+        code = [sys.executable, "-I", "-c", _MAIN.format(root)]
+        argv = [*code, "bond", "repair", action.bond, "--yes", "--json", *words]
+        log.info("repairing %s", action.bond)
+        try:
+            child = Child(argv, lambda code: self._ended(action.bond, code))
+        except Unavailable as error:
+            self._start(self._tell_end(action.bond, str(error)))
+            return
+        self._child = child
+        settings = self._rules.bonds[action.bond]
+        limit_s = max(settings.guard_s, DEFAULT_GUARD_S) + settings.confirm_after_s + EXTRA_S
+        self._loop.call_later(limit_s, child.kill)
+
+    def _ended(self, bond: str, code: int) -> None:
+        lines = list(self._child.last_lines) if self._child is not None else []
+        said = next((line for line in reversed(lines) if line.strip()), f"exit code {code}")
+        self._start(self._tell_end(bond, said.removeprefix("linkhold: ") if code else ""))
+
+    async def _tell_end(self, bond: str, error: str) -> None:
+        async with self._disk:
+            self._take(Ended(bond, await self._read_journal(), error))
+
+
+class JournalReader:
+    """Reads the journal of changes again only when its folder changed: files there are replaced."""
+
+    def __init__(self) -> None:
+        self._known: tuple[int, JournalSeen] | None = None
+
+    def read(self) -> JournalSeen:
+        """Return what the journal says. May block: call it from a thread."""
+        mark = 0
+        with contextlib.suppress(OSError):
+            mark = folder().stat().st_mtime_ns
+        if self._known is not None and self._known[0] == mark:
+            return self._known[1]
+        seen = read_journal()
+        # A later change within the same tick of the file system's clock would look like this one.
+        settled = time.time_ns() - mark > SETTLED_NS
+        self._known = (mark, seen) if settled and not seen.problem else None
+        return seen
+
+
+def read_journal() -> JournalSeen:
+    """Return what the journal of changes says. May block: call it from a thread."""
+    journal = Journal()
+    try:
+        committed, change, last = frozenset(journal.committed()), journal.read(), journal.last()
+    except (HostError, OSError, KeyError) as error:
+        return JournalSeen(problem=f"the journal of changes cannot be read: {error}")
+    last = last or {}
+    problem = ""
+    if change is not None and change["state"] == FAILED:
+        hint = "end it with: linkhold bond rollback"
+        problem, change = f"a change of {change['bond']} could not be undone; {hint}", None
+    return JournalSeen(
+        committed,
+        busy=change["bond"] if change else "",
+        last=str(last.get("id", "")),
+        last_bond=str(last.get("bond", "")),
+        problem=problem,
+    )

@@ -1,0 +1,66 @@
+"""What the keeping of bonds means for the node: its network, its causes and its alerts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from linkhold.decide.keeping.drift import ABSENCES, LOSSES
+from linkhold.model import Network, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from linkhold.model import BondKeep
+
+Condition = tuple[str, str, Severity, str]
+MOST_TEXTS = 3
+
+
+def judge(
+    keeps: tuple[BondKeep, ...], network: Network, cause: tuple[str, ...]
+) -> tuple[Network, tuple[str, ...]]:
+    """Return network and cause with what configured bonds lack.
+
+    A member that left is a lost spare, even though no link went down.
+    """
+    losses = tuple(text for keep in keeps for text in _losses(keep))
+    if not losses:
+        return network, cause
+    if network is Network.OK:
+        network = Network.DEGRADED
+    return network, tuple(dict.fromkeys((*cause, *losses)))
+
+
+def _losses(keep: BondKeep) -> Iterator[str]:
+    yield from (drift.text for drift in keep.drift if drift.kind in LOSSES)
+    missing = sum(drift.kind in ABSENCES for drift in keep.drift)
+    if missing:
+        yield f"{keep.bond}: {keep.members - missing} of {keep.members} members"
+
+
+def conditions(keeps: tuple[BondKeep, ...]) -> Iterator[Condition]:
+    """Yield what a person should know: type, subject, severity and text of an alert."""
+    for keep in keeps:
+        if keep.conflict is not None:
+            by = keep.conflict.by or "who does is not known"
+            text = (
+                f"{keep.bond}: what linkhold repairs is undone again and again "
+                f"({keep.conflict.what}; {by}); it has stopped. Make both agree, then run: "
+                f"linkhold bond repair {keep.bond}"
+            )
+            yield "bond.config_conflict", keep.bond, Severity.WARNING, text
+        elif keep.drift and keep.repair != "running":
+            yield _drift(keep)
+
+
+def _drift(keep: BondKeep) -> Condition:
+    texts = [d.text + (f" ({d.obstacle})" if d.obstacle else "") for d in keep.drift]
+    if len(texts) > MOST_TEXTS:
+        texts = [*texts[:MOST_TEXTS], f"and {len(texts) - MOST_TEXTS} more"]
+    what = {
+        "": "",
+        "observe only": f"; mode observe; to repair it: linkhold bond repair {keep.bond}",
+    }.get(keep.repair, f"; its repair {keep.repair}")
+    gone = any(drift.kind == "gone" for drift in keep.drift)
+    severity = Severity.CRITICAL if gone else Severity.WARNING
+    return "bond.drift", keep.bond, severity, f"{keep.bond}: {'; '.join(texts)}{what}"

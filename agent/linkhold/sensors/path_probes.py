@@ -1,0 +1,202 @@
+"""Sends path probes through single members of bonds and hears the answers there.
+
+AF_PACKET sockets bound to one protocol of one port: frames for the kernel and frames that are
+sent never pass them, and a filter in the kernel lets only the targets' answers wake us. A socket
+bound to an inactive port of a bond hears what arrives there though the bond drops it
+(RX_HANDLER_EXACT, net/core/dev.c).
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import select
+import socket
+import struct
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from linkhold.decide.probing import Answer
+from linkhold.sensors import path_frames as frames
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from linkhold.decide.probing import SendProbe, Sights
+    from linkhold.decide.probing.values import BondSight, MemberSight
+
+SO_ATTACH_FILTER = 26
+SOL_PACKET, PACKET_ADD_MEMBERSHIP, PACKET_MR_UNICAST = 263, 1, 3
+RECEIVE_BYTES = 32 << 10
+FRAME_BYTES = 256
+BATCH_FRAMES = 64
+"""One wake-up of the loop reads no more; what is left wakes it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Port:
+    """What a socket is for; another one is opened when any of it changes."""
+
+    bond: str
+    member: str
+    index: int
+    protocol: int
+    mac: str
+    standby_mac: str
+    targets: tuple[str, ...]
+
+
+class PathProbes:
+    """The sockets of all members that are probed. Register :meth:`fileno` for reading.
+
+    ``problems`` says by bond why it cannot be probed. ``counters``: probes sent, answers, frames
+    that made no sense, sends that failed.
+    """
+
+    def __init__(self) -> None:
+        self.counters: Counter[str] = Counter(
+            probes_sent=0, probe_answers=0, probe_frames_malformed=0, probe_send_failures=0
+        )
+        self.problems: dict[str, str] = {}
+        self._poll = select.epoll()
+        self._ports: dict[_Port, socket.socket] = {}
+        self._by_number: dict[int, _Port] = {}
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable while an answer waits."""
+        return self._poll.fileno()
+
+    def close(self) -> None:
+        """Close every socket; a second call does nothing."""
+        for port in list(self._ports):
+            self._close(port)
+        self._poll.close()
+
+    def watch(self, sights: Sights) -> None:
+        """Have exactly the sockets that these bonds need."""
+        wanted = {port for bond in sights.bonds for port in _ports(bond)}
+        for port in self._ports.keys() - wanted:
+            self._close(port)
+        self.problems = {}
+        for port in wanted - self._ports.keys():
+            try:
+                self._open(port)
+            except OSError as error:
+                self.problems[port.bond] = f"cannot probe {port.member}: {error.strerror}"
+
+    def _open(self, port: _Port) -> None:
+        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+            _attach(sock, port)
+            sock.bind((port.member, port.protocol))
+            if port.standby_mac:
+                _receive_for(sock, port.index, port.standby_mac)
+        except OSError:
+            sock.close()
+            raise
+        self._ports[port] = sock
+        self._by_number[sock.fileno()] = port
+        self._poll.register(sock.fileno(), select.EPOLLIN)
+
+    def _close(self, port: _Port) -> None:
+        sock = self._ports.pop(port)
+        del self._by_number[sock.fileno()]
+        sock.close()  # which takes it out of the epoll instance too
+
+    def send(self, probe: SendProbe) -> bool:
+        """Send one probe; False when the port cannot send now."""
+        protocol = _protocol(probe.target.address)
+        sock = next(
+            (
+                sock
+                for port, sock in self._ports.items()
+                if port.index == probe.index and port.protocol == protocol
+            ),
+            None,
+        )
+        target = probe.target
+        source = "" if probe.standby else target.source
+        if sock is None or not probe.source_mac:
+            self.counters["probe_send_failures"] += 1
+            return False
+        frame = frames.probe(
+            target.address, probe.target_mac, source, probe.source_mac, target.vlan_id
+        )
+        try:
+            sock.send(frame)
+        except OSError:  # no carrier, queue full: as good as lost
+            self.counters["probe_send_failures"] += 1
+            return False
+        self.counters["probes_sent"] += 1
+        return True
+
+    def read(self) -> Iterator[Answer]:
+        """Yield the answers that wait, of at most 64 frames."""
+        left = BATCH_FRAMES
+        for number, _ in self._poll.poll(0):
+            port = self._by_number.get(number)
+            while port is not None and left:
+                frame = self._receive(self._ports[port])
+                if frame is None:
+                    break
+                left -= 1
+                answer = self._answer(port, frame)
+                if answer is not None:
+                    yield answer
+                if port not in self._ports:
+                    break
+
+    def _receive(self, sock: socket.socket) -> bytes | None:
+        with contextlib.suppress(OSError):  # nothing waits, or the port went down (ENETDOWN, once)
+            return sock.recv(FRAME_BYTES)
+        return None
+
+    def _answer(self, port: _Port, frame: bytes) -> Answer | None:
+        heard = frames.heard(frame)
+        if heard is None or heard.address not in port.targets:
+            self.counters["probe_frames_malformed"] += 1
+            return None
+        ours = heard.destination in {port.mac, port.standby_mac}
+        self.counters["probe_answers"] += heard.reply and ours
+        solicited = heard.reply and ours
+        return Answer(port.bond, port.member, heard.address, heard.mac, solicited=solicited)
+
+
+def _ports(bond: BondSight) -> Iterator[_Port]:
+    for family in (frames.ETH_P_ARP, frames.ETH_P_IPV6):
+        targets = tuple(t.address for t in bond.targets if _protocol(t.address) == family)
+        if targets:
+            yield from (_port(bond, member, family, targets) for member in bond.members)
+
+
+def _port(bond: BondSight, member: MemberSight, family: int, targets: tuple[str, ...]) -> _Port:
+    return _Port(
+        bond.name, member.name, member.index, family, member.mac, member.standby_mac, targets
+    )
+
+
+def _protocol(address: str) -> int:
+    return frames.ETH_P_IPV6 if ":" in address else frames.ETH_P_ARP
+
+
+def _attach(sock: socket.socket, port: _Port) -> None:
+    """Attach the filter before the socket is bound, so that nothing else ever gets in."""
+    arp = port.protocol == frames.ETH_P_ARP
+    program = (frames.arp_filter if arp else frames.advertisement_filter)(port.targets)
+    code = array.array("B", program)
+    # struct sock_fprog: unsigned short len, struct sock_filter *filter.
+    sock.setsockopt(
+        socket.SOL_SOCKET,
+        SO_ATTACH_FILTER,
+        struct.pack("@HP", len(program) // 8, code.buffer_info()[0]),
+    )
+
+
+def _receive_for(sock: socket.socket, index: int, mac: str) -> None:
+    """Let the NIC pass frames for ``mac`` up, as long as the socket is open."""
+    # struct packet_mreq: int ifindex, unsigned short type, alen, unsigned char address[8].
+    request = struct.pack("@iHH8s", index, PACKET_MR_UNICAST, 6, frames.octets(mac))
+    sock.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, request)
