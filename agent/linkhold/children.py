@@ -143,7 +143,9 @@ def start_alone(argv: Sequence[str], unit: str) -> None:
     top cgroup if we may put it there. Raises :class:`Unavailable` when it cannot be started.
     """
     if _systemd_serves_us():
-        command = ["systemd-run", "--quiet", "--collect", f"--unit={unit}", "--", *argv]
+        # A shutdown need not wait for it: what it would undo then, the next boot undoes.
+        own = [f"--unit={unit}", "--property=TimeoutStopSec=2"]
+        command = ["systemd-run", "--quiet", "--collect", *own, "--", *argv]
         with contextlib.suppress(Unavailable):
             if run(command, timeout_s=10.0).code == 0:
                 return

@@ -14,8 +14,9 @@ import pytest
 from linkhold.decide.readings import NetworkReading
 from linkhold.decide.watch import Watch
 from linkhold.model import DefaultRoute, HostNetwork, Link, Unavailable
-from linkhold.sensors import ethtool, netlink
+from linkhold.rtnl import framing as netlink
 from linkhold.rtnl.framing import NetlinkSocket
+from linkhold.sensors import ethtool
 from linkhold.sensors.rtnetlink import OVERRUN_REASON, RtnetlinkSensor
 from support import rtnl_bytes
 

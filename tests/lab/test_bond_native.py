@@ -164,6 +164,21 @@ def stands(box: Box) -> dict[str, Any]:
     return {"after": look(), "bond": bond_status(), "owned": owned("bond0"), "failed": failed}
 
 
+@scenario(timeout_s=90)
+def restarts(box: Box) -> int:
+    """Restart networkd after a boot, with an agent that enforces; return what is lost."""
+    net = settled("bond0")
+    agent = subprocess.Popen([LINKHOLD, "agent", "--enforce"])
+    aside = Path("/run/systemd/network/00-linkhold-bond0.network")
+    wait_until(aside.exists, "the agent keeps networkd from the members", timeout_s=30)
+    with net.probe(rate_hz=200) as probe:
+        say("systemctl", "restart", "systemd-networkd")
+        time.sleep(3)
+    agent.terminate()
+    agent.wait(timeout=10)
+    return probe.traffic.lost
+
+
 @scenario(timeout_s=150)
 def removes(box: Box) -> dict[str, Any]:
     """Take the bond away again."""
@@ -213,6 +228,9 @@ def test_bond_becomes_its_owners(
     assert booted["owned"]
     assert booted["failed"] == ""
     assert _over("bond0", booted["after"]["routes"]) == before
+
+    if manager == "networkd":
+        assert machine.run(restarts).value == 0
 
     gone = machine.run(removes).value
     assert gone["done"]["code"] == 0, gone["done"]["said"]

@@ -290,7 +290,7 @@ def crippled(box: Box) -> dict[str, Any]:
 
 
 def test_a_repair_needs_no_whole_bond(lab: Lab) -> None:
-    """A member without link stops no repair; one that is set down stays so, and is not forgotten."""
+    """A member without link stops no repair; one that is set down stays so, in the record too."""
     value: dict[str, Any] = lab.run(crippled).value
 
     assert value["notifications"] == "3"

@@ -73,7 +73,9 @@ def _lines(part: str, objects: list[dict[str, Any]]) -> Iterator[str]:
         lines = [line for link in objects for line in _attributes(link["ifname"], link)]
         lines.sort()
     elif part.startswith("routes"):
-        lines = [f"table={one.get('table', 'main')} {_text(one)}" for one in objects]
+        lines = [
+            f"table={one.get('table', 'main')} {_text(one)}" for one in _without_copies(objects)
+        ]
         # Only among routes to one destination does their order mean something, and not even
         # there for those that the kernel makes for each link.
         lines.sort(key=lambda line: (line.split(" ")[:2], line if KERNELS_OWN.match(line) else ""))
@@ -82,6 +84,26 @@ def _lines(part: str, objects: list[dict[str, Any]]) -> Iterator[str]:
     else:
         lines.sort()
     yield from lines
+
+
+def _without_copies(routes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the routes with one default route for each router and NIC that advertises it.
+
+    linkhold brings such a route along as a copy with another metric, which carries until the
+    router advertises itself again, and then expires.
+    """
+    kept: list[dict[str, Any]] = []
+    seen = set()
+    for one in routes:
+        if one.get("protocol") == "ra" and one["dst"] == "default":
+            for hop in one.get("nexthops", [one]):
+                key = (hop["dev"], hop["gateway"])
+                if key not in seen:
+                    kept.append({"dst": "default", "dev": key[0], "gateway": key[1], "by": "ra"})
+                seen.add(key)
+        else:
+            kept.append(one)
+    return kept
 
 
 def _attributes(name: str, one: dict[str, Any]) -> Iterator[str]:
@@ -156,12 +178,12 @@ def _ours(lines: list[str], pattern: str) -> list[str]:
 
 def differences(before: State, after: State) -> list[str]:
     """Return the lines that are in one of the two alone, as ``part: -line`` and ``part: +line``."""
-    found = []
-    for part in before:
-        for line in difflib.unified_diff(before[part], after[part], n=0, lineterm=""):
-            if not line.startswith(("---", "+++", "@@")):
-                found.append(f"{part}: {line}")
-    return found
+    return [
+        f"{part}: {line}"
+        for part in before
+        for line in difflib.unified_diff(before[part], after[part], n=0, lineterm="")
+        if not line.startswith(("---", "+++", "@@"))
+    ]
 
 
 def wait_equal(

@@ -68,15 +68,20 @@ class Probe:
             time.sleep(1)
         assert probe.traffic.outage_ms < 100
 
-    Leaving the ``with`` stops sending; datagrams on their way get 0.3 s more. One probe at a time
-    runs between two namespaces. None as a namespace is the present one.
+    Leaving the ``with`` stops sending; datagrams on their way get 0.3 s more. Between two
+    namespaces each probe needs a ``port`` of its own. None as a namespace is the present one.
     """
 
     traffic: Traffic
 
     def __init__(
-        self, namespaces: tuple[str | None, str | None], addresses: tuple[str, str], rate_hz: float
+        self,
+        namespaces: tuple[str | None, str | None],
+        addresses: tuple[str, str],
+        rate_hz: float,
+        port: int = PORT,
     ) -> None:
+        self._port = port
         self._namespaces = namespaces
         self._addresses = addresses
         self._period_s = 1 / rate_hz
@@ -84,14 +89,16 @@ class Probe:
     def __enter__(self) -> Self:
         result, tell_result = os.pipe()
         stop, tell_stop = os.pipe()
-        sockets = [_socket(*pair) for pair in zip(self._namespaces, self._addresses, strict=True)]
+        ends = zip(self._namespaces, self._addresses, strict=True)
+        sockets = [_socket(namespace, address, self._port) for namespace, address in ends]
         with warnings.catch_warnings():
             # Python 3.12 warns of forks beside threads; the child touches nothing they could lock.
             warnings.simplefilter("ignore", DeprecationWarning)
             self._pid = os.fork()
         if self._pid == 0:
             os.close(tell_stop)  # so that the child also stops when its parent dies
-            _child(sockets, self._addresses, self._period_s, stop, tell_result)
+            targets = [(address, self._port) for address in self._addresses]
+            _child(sockets, targets, self._period_s, stop, tell_result)
         for sock in sockets:
             sock.close()
         os.close(stop)
@@ -112,19 +119,19 @@ class Probe:
             self.traffic = Traffic(Stream(**out), Stream(**back))
 
 
-def _socket(namespace: str | None, address: str) -> socket.socket:
+def _socket(namespace: str | None, address: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with inside(f"/run/netns/{namespace}" if namespace else HERE):
         sock = socket.socket(family, socket.SOCK_DGRAM)
     # The node's address may move between devices meanwhile: bind to the port alone.
-    sock.bind(("", PORT))
+    sock.bind(("", port))
     sock.setblocking(False)
     return sock
 
 
 def _child(
     sockets: list[socket.socket],
-    addresses: tuple[str, str],
+    targets: list[tuple[str, int]],
     period_s: float,
     stop: int,
     result: int,
@@ -132,8 +139,8 @@ def _child(
     code = 1
     try:
         node, gateway = sockets
-        out = _Flow(node, gateway, addresses[1])
-        back = _Flow(gateway, node, addresses[0])
+        out = _Flow(node, gateway, targets[1])
+        back = _Flow(gateway, node, targets[0])
         os.write(result, b" ")
         _exchange(out, back, period_s, stop)
         told = [vars(flow.summary(period_s)) for flow in (out, back)]
@@ -163,9 +170,9 @@ def _exchange(out: _Flow, back: _Flow, period_s: float, stop: int) -> None:
 class _Flow:
     """One direction: what was sent when, and what arrived when."""
 
-    def __init__(self, source: socket.socket, to: socket.socket, address: str) -> None:
+    def __init__(self, source: socket.socket, to: socket.socket, target: tuple[str, int]) -> None:
         self.to = to
-        self._source, self._address = source, address
+        self._source, self._target = source, target
         self._sent: list[float] = []
         self._arrived: dict[int, float] = {}
 
@@ -174,7 +181,7 @@ class _Flow:
         number = len(self._sent)
         self._sent.append(time.monotonic())
         with suppress(OSError):
-            self._source.sendto(struct.pack("!I", number), (self._address, PORT))
+            self._source.sendto(struct.pack("!I", number), self._target)
 
     def receive(self) -> None:
         """Take everything that has arrived."""

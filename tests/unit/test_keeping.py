@@ -502,6 +502,19 @@ def test_a_lost_member_degrades_the_node_though_no_link_went_down() -> None:
     assert [drift["kind"] for drift in shown["drift"]] == ["member_left"]
 
 
+def test_a_member_that_is_set_down_is_one_alert() -> None:
+    """The bond's own alert tells of it; a second one of the same fault would be noise."""
+    seen = bonded(active=1)
+    down = replace(seen.links[2], admin_up=False, carrier=False)
+    world = World()
+    world.look(replace(seen, links={**seen.links, 2: down}))
+    world.take(BondKeepsReading(drifted(host(member(1), member(2, admin_up=False))).keeps))
+    world.sleep(5)
+
+    assert world.alerts == ["bond.degraded"]
+    assert world.state.cause == ("eth2 is set down", "bond0: 1 of 2 members")
+
+
 def test_a_bond_that_is_gone_is_in_the_state() -> None:
     """It has no members, and says that it is not there."""
     world = World()

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linkhold.model import Address, BondOptions, BondPort, DefaultRoute, Link
+from linkhold.rtnl.framing import Malformed, error_of, messages
 from linkhold.sensors.link_codec import (
     OPERSTATES,
     Leg,
@@ -17,7 +18,6 @@ from linkhold.sensors.link_codec import (
     decode_link,
     decode_routes,
 )
-from linkhold.rtnl.framing import Malformed, error_of, messages
 from support import rtnl_bytes as rb
 
 MACS = st.binary(min_size=6, max_size=6)
@@ -153,23 +153,25 @@ def test_a_name_that_is_no_utf8_stays_visible() -> None:
 def test_details_of_ethtool_are_taken_over() -> None:
     """Driver and speed come from outside and survive a new message of the link."""
     body = rb.link(2, "eth0")
-    link = decode_link(body, 0, len(body), "mlx5_core", 100_000)
+    link = decode_link(body, 0, len(body), "mlx5_core", 100_000, True)
     assert link is not None
-    assert (link.driver, link.speed_mbps) == ("mlx5_core", 100_000)
+    assert (link.driver, link.speed_mbps, link.vf) == ("mlx5_core", 100_000, True)
 
 
 def test_bond_options() -> None:
     """IFLA_BOND_* become BondOptions; an absent active member is None."""
     data = [
-        *(rb.u8(kind, value) for kind, value in ((1, 1), (12, 2), (13, 1), (16, 5))),
+        *(rb.u8(kind, value) for kind, value in ((1, 1), (12, 2), (13, 1), (16, 5), (17, 1))),
         *(rb.u32(kind, value) for kind, value in ((3, 50), (4, 100), (5, 150), (7, 0), (11, 3))),
+        *(rb.u32(kind, value) for kind, value in ((15, 2), (28, 200))),
     ]
     link = link_of(rb.link(9, "bond0", rb.nest(18, rb.text(1, "bond"), rb.nest(2, *data))))
     assert link is not None
     assert link.kind == "bond"
     assert link.bond == BondOptions(
         mode=1, active=None, miimon_ms=50, primary=3, primary_reselect=2, fail_over_mac=1,
-        updelay_ms=100, downdelay_ms=150, num_peer_notif=5,
+        updelay_ms=100, downdelay_ms=150, num_peer_notif=5, peer_notif_delay_ms=200,
+        resend_igmp=2, all_slaves_active=1,
     )  # fmt: skip
 
 

@@ -203,20 +203,29 @@ def _perform_all(steps: list[Document]) -> list[str]:
     return problems
 
 
-def keep_in_run(record: Mapping[str, Any]) -> None:
-    """Write the files in /run by which a restart of networkd leaves a standing bond alone.
+def keep_in_run(journal: Journal) -> bool:
+    """Write the files in /run by which a restart of networkd leaves standing bonds alone.
 
     A boot has emptied /run, and with ``Bond=`` in their profiles a restart of networkd takes all
-    members down at once (docs/handover.md). Nothing is written while a member is missing: it is
-    networkd's to put it in. Raises :class:`HostError` when a file cannot be written.
+    members down at once (docs/handover.md). Nothing is written while a change is at work, nor while
+    a member is missing: it is networkd's to put it in. Returns whether all files are there now.
+    Raises :class:`HostError` when one cannot be written.
     """
+    records = [record for record in journal.committed().values() if record.get("volatile")]
+    if not records:
+        return True
+    if journal.read() is not None:
+        return False
     look = snapshot.take()
-    bond = look.link(record["bond"])
-    members = {port.name for port in look.ports_of(bond.index)} if bond is not None else set()
-    if members.issuperset(record["members"]):
-        for step in record.get("volatile", ()):
+    for record in records:
+        bond = look.link(record["bond"])
+        members = {port.name for port in look.ports_of(bond.index)} if bond is not None else set()
+        if not members.issuperset(record["members"]):
+            return False
+        for step in record["volatile"]:
             if not holds(Path(step["path"]), step["content"]):
                 perform(step)
+    return True
 
 
 def holds(path: Path, content: str) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from linkhold.actuators.journal import FAILED, Journal, folder
+from linkhold.actuators.remake import keep_in_run
 from linkhold.children import Child
 from linkhold.config.settings import Mode
 from linkhold.daemon.log import log
@@ -176,10 +177,20 @@ class BondKeeper:
     # The journal, and who did it.
 
     async def _read_again_and_again(self) -> None:
+        kept = False
         while True:
             async with self._disk:
                 self._take(await self._read_journal())
+            kept = kept or not self._rules.enforce or await self._keep_in_run()
             await asyncio.sleep(READ_JOURNAL_S)
+
+    async def _keep_in_run(self) -> bool:
+        """See to it that a restart of networkd leaves the bonds alone; True when that is done."""
+        try:
+            return await asyncio.wait_for(in_thread(lambda: keep_in_run(Journal())), DISK_S)
+        except (asyncio.TimeoutError, HostError, OSError) as error:
+            log.warning("a restart of networkd may take bonds down for a moment: %s", error)
+            return True
 
     async def _inquire(self, action: Inquire) -> None:
         found = Found(JournalSeen())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkhold.decide.keeping.drift import ABSENCES, LOSSES
+from linkhold.decide.keeping.drift import ABSENCES, LOSSES, SET_DOWN
 from linkhold.model import Network, Severity
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ def judge(
 
 def _losses(keep: BondKeep) -> Iterator[str]:
     yield from (drift.text for drift in keep.drift if drift.kind in LOSSES)
-    missing = sum(drift.kind in ABSENCES for drift in keep.drift)
-    if missing:
+    if any(drift.kind in ABSENCES for drift in keep.drift):
+        missing = sum(drift.kind in ABSENCES | SET_DOWN for drift in keep.drift)
         yield f"{keep.bond}: {keep.members - missing} of {keep.members} members"
 
 
@@ -49,12 +49,16 @@ def conditions(keeps: tuple[BondKeep, ...]) -> Iterator[Condition]:
                 f"linkhold bond repair {keep.bond}"
             )
             yield "bond.config_conflict", keep.bond, Severity.WARNING, text
-        elif keep.drift and keep.repair != "running":
-            yield _drift(keep)
+        elif keep.repair != "running":
+            yield from _drift(keep)
 
 
-def _drift(keep: BondKeep) -> Condition:
-    texts = [d.text + (f" ({d.obstacle})" if d.obstacle else "") for d in keep.drift]
+def _drift(keep: BondKeep) -> Iterator[Condition]:
+    """A fault is one alert: what is set down is that of a lost member or link."""
+    told = [drift for drift in keep.drift if drift.kind not in SET_DOWN]
+    if not told:
+        return
+    texts = [d.text + (f" ({d.obstacle})" if d.obstacle else "") for d in told]
     if len(texts) > MOST_TEXTS:
         texts = [*texts[:MOST_TEXTS], f"and {len(texts) - MOST_TEXTS} more"]
     what = {
@@ -63,4 +67,4 @@ def _drift(keep: BondKeep) -> Condition:
     }.get(keep.repair, f"; its repair {keep.repair}")
     gone = any(drift.kind == "gone" for drift in keep.drift)
     severity = Severity.CRITICAL if gone else Severity.WARNING
-    return "bond.drift", keep.bond, severity, f"{keep.bond}: {'; '.join(texts)}{what}"
+    yield "bond.drift", keep.bond, severity, f"{keep.bond}: {'; '.join(texts)}{what}"

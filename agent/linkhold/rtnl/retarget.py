@@ -36,7 +36,8 @@ SETTABLE_FLAGS = (
 )
 """What inet6_rtm_newaddr() lets a request set; the other flags are the kernel's."""
 
-RTA_OIF, RTA_GATEWAY, RTA_MULTIPATH, RTA_CACHEINFO, RTA_EXPIRES = 4, 5, 9, 12, 23
+RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_MULTIPATH = 4, 5, 6, 9
+RTA_CACHEINFO, RTA_EXPIRES = 12, 23
 RTA_VIA, RTA_ENCAP_TYPE, RTA_ENCAP, RTA_NH_ID = 18, 21, 22, 30
 HOPS = frozenset({RTA_OIF, RTA_GATEWAY, RTA_MULTIPATH, RTA_VIA, RTA_ENCAP_TYPE, RTA_ENCAP})
 """What a dump tells of a route's nexthop object, and a request must not say beside its id."""
@@ -106,8 +107,11 @@ def address(one: LookedAddress, source: str, target: str) -> Template:
     return body.done()
 
 
-def route(one: LookedRoute, names: Mapping[int, str]) -> Template:
-    """Return a route as a request; ``names`` says for each interface index where it leads now."""
+def route(one: LookedRoute, names: Mapping[int, str], metric: int = 0) -> Template:
+    """Return a route as a request; ``names`` says for each interface index where it leads now.
+
+    ``metric`` 0 leaves that as it is.
+    """
     body = _Body(one.raw[:12])
     flags = _RTMSG_FLAGS.unpack_from(body.data, 8)[0] & RTNH_SETTABLE
     _RTMSG_FLAGS.pack_into(body.data, 8, flags)
@@ -117,6 +121,8 @@ def route(one: LookedRoute, names: Mapping[int, str]) -> Template:
             continue
         if kind == RTA_OIF:
             body.add_index(kind, names[_INDEX.unpack(value)[0]])
+        elif kind == RTA_PRIORITY and metric:
+            body.add(u32(kind, metric))
         elif kind == RTA_MULTIPATH:
             _multipath(body, value, names)
         elif kind == RTA_CACHEINFO:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkhold.decide.bonding.convert import as_before
+from linkhold.decide.bonding.convert import idle_again
 from linkhold.decide.bonding.objects import belongings
 from linkhold.decide.bonding.steps import (
     GONE_ALREADY,
@@ -75,7 +75,7 @@ def phases(
         if (link := look.link(name)) is not None and link.master != standing.index
     ]
     if joining:
-        undo += [Undo(step, len(found)) for link in joining for step in _leave(link)]
+        undo += [Undo(step, len(found)) for link in joining for step in _leave(look, link)]
         found.append(_join(wanted, joining))
     options = _to_send(wanted, bond)
     if options:
@@ -123,6 +123,6 @@ def _join(wanted: Wanted, joining: list[LookedLink]) -> Phase:
     )
 
 
-def _leave(link: LookedLink) -> Iterator[Burst]:
+def _leave(look: Look, link: LookedLink) -> Iterator[Burst]:
     yield Burst((SetLink(link.name, master="", fine=GONE_ALREADY),))
-    yield Burst((as_before(link),))
+    yield Burst(idle_again(look, link))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from linkhold.decide.bonding import routes
 from linkhold.decide.bonding.objects import (
     belongings,
     drop_addresses,
@@ -36,7 +37,7 @@ from linkhold.decide.bonding.steps import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkhold.decide.bonding.steps import Step
+    from linkhold.decide.bonding.steps import Change, Step
     from linkhold.decide.bonding.wanted import Wanted
     from linkhold.model.look import Look, LookedLink
 
@@ -197,7 +198,7 @@ def from_idle(wanted: Wanted, look: Look) -> tuple[tuple[Phase, ...], tuple[Undo
     )
     undo = [Undo(Burst((DropLink(wanted.name, fine=GONE_ALREADY),)))]
     links = [link for name in wanted.members if (link := look.link(name)) is not None]
-    undo += [Undo(Burst((as_before(link),)), JOIN) for link in links]
+    undo += [Undo(Burst(idle_again(look, link)), JOIN) for link in links]
     return phases, tuple(undo)
 
 
@@ -230,13 +231,23 @@ def _way_back(
     for name in standbys:
         link = look.link(name)
         if link is not None:
-            yield Undo(Burst((as_before(link),)), JOIN)
+            yield Undo(Burst(idle_again(look, link)), JOIN)
         if belongings(look, name).routable:
             yield Undo(Burst(put_back(look, name, wanted.name)), JOIN)
     # Once more without the bond, whose routes may have stood before these.
     yield Undo(Burst(put_back(look, live, wanted.name)), moved_in)
+    if advertised := tuple(routes.advertised(look, mine, live)):
+        yield Undo(Burst(advertised), taken_in)
     if dad in look.sysctls:
         yield Undo(SetSysctls({dad: look.sysctls[dad]}, f"duplicate detection on {live}"), taken_in)
+
+
+def idle_again(look: Look, link: LookedLink) -> tuple[Change, ...]:
+    """Return the messages that make a NIC that carried nothing again what it was.
+
+    Its link-local address comes by itself, unless it never was down.
+    """
+    return as_before(link), *put_addresses(belongings(look, link.name), link.name)
 
 
 def as_before(link: LookedLink) -> SetLink:

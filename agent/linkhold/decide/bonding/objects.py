@@ -10,6 +10,7 @@ from linkhold.decide.bonding import routes
 from linkhold.decide.bonding.steps import GONE_ALREADY, THERE_ALREADY, SendObject
 from linkhold.model.look import (
     RTPROT_KERNEL,
+    RTPROT_RA,
     Look,
     LookedAddress,
     LookedRoute,
@@ -78,11 +79,16 @@ def _kernels_own(route: LookedRoute) -> bool:
 def fingerprint(look: Look, name: str) -> str:
     """Return a digest of addresses and routes of an interface: whether somebody changed them.
 
-    Lifetimes and states count down or settle by themselves, so they are left out.
+    Lifetimes and states count down or settle by themselves, so they are left out; and routers
+    advertise their routes when they like.
     """
     mine = belongings(look, name)
     lines = [f"{a.family} {a.address}" for a in mine.addresses]
-    lines += [f"{r.family} {r.table} {r.destination} {r.gateway} {r.metric}" for r in mine.routes]
+    lines += [
+        f"{r.family} {r.table} {r.destination} {r.gateway} {r.metric}"
+        for r in mine.routes
+        if r.protocol != RTPROT_RA
+    ]
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
 
 
@@ -101,6 +107,7 @@ def moved(look: Look, source: str, target: str) -> tuple[Change, ...]:
         *_nexthops(look, mine.index, target),
         *_neighbours(look, mine.index, target),
         *routes.moved(look, mine, target, far=True),
+        *routes.advertised(look, mine, target),
         *_rules_put(look, source, target),
         *_rules_dropped(look, source, source),
     )

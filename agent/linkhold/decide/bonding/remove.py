@@ -7,13 +7,14 @@ it and comes up; then everything moves over in one burst, and the bond is remove
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from linkhold.config.settings import BondSettings
-from linkhold.decide.bonding import handover
+from linkhold.decide.bonding import handover, routes
 from linkhold.decide.bonding.convert import loud_sysctls, quiet_sysctls
 from linkhold.decide.bonding.objects import belongings, drop_addresses, fingerprint, moved, put_back
-from linkhold.decide.bonding.plan import named_options, split_targets
+from linkhold.decide.bonding.plan import ONLY_NIC, named_options, split_targets
 from linkhold.decide.bonding.steps import (
     THERE_ALREADY,
     Announce,
@@ -27,15 +28,18 @@ from linkhold.decide.bonding.steps import (
     SetBond,
     SetLink,
     SetSysctls,
+    Unchanged,
     Undo,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from linkhold.decide.bonding.steps import Step
     from linkhold.model.look import Look, LookedLink
 
 LEAVE, CUT_OVER, TAKE_AWAY = 0, 1, 2
+NO_LOSS = "none expected: the bond carries until the NIC does"
 NOT_SETTABLE = frozenset({"active_slave", "use_carrier"})
 
 
@@ -73,7 +77,7 @@ def plan_removal(
         phases=phases,
         undo=undo,
         checks=Checks(answers=((stays, near),) if near and stays else ()),
-        interruption="none expected: the bond carries until the NIC does",
+        interruption=NO_LOSS if _others(look, bond.index, stays) else ONLY_NIC,
         record={"live": stays},
     )
 
@@ -88,8 +92,11 @@ def _stays(
 
 def _leave(
     look: Look, bond: LookedLink, options: Mapping[str, object], stays: str
-) -> Iterator[Burst | SetSysctls | Await]:
-    others = [p.name for p in look.ports_of(bond.index) if p.name != stays and _good(p)]
+) -> Iterator[Step]:
+    others = _others(look, bond.index, stays)
+    if not others:
+        # The bond loses its carrier now, and with that some of its routes by itself.
+        yield Unchanged(bond.name, fingerprint(look, bond.name))
     if options.get("active_slave") == stays and others:
         yield Burst((SetBond(bond.name, {"active_slave": others[0]}),))
     yield quiet_sysctls(look, bond.name, stays)
@@ -97,16 +104,26 @@ def _leave(
     yield Await((stays,))
 
 
+def _others(look: Look, bond: int, stays: str) -> list[str]:
+    """Return the members that can carry the bond while ``stays`` leaves it."""
+    return [port.name for port in look.ports_of(bond) if port.name != stays and _good(port)]
+
+
 def _good(port: LookedLink) -> bool:
     return port.carrier and (port.port or {}).get("mii_status") == 0
 
 
-def _cut_over(look: Look, name: str, stays: str) -> Iterator[Any]:
-    from linkhold.decide.bonding.steps import Unchanged  # noqa: PLC0415
-
-    hosts = belongings(look, name).hosts
-    yield Unchanged(name, fingerprint(look, name))
+def _cut_over(look: Look, name: str, stays: str) -> Iterator[Step]:
+    bond = look.link(name)
+    assert bond is not None  # noqa: S101 - plan_removal() found it
+    if _others(look, bond.index, stays):
+        yield Unchanged(name, fingerprint(look, name))
+    if (bond.bond or {}).get("fail_over_mac"):
+        # Its link-local addresses are made of the MACs of members, and each has its own again.
+        kept = (a for a in look.addresses if a.index != bond.index or not a.link_local)
+        look = replace(look, addresses=tuple(kept))
     yield Burst(moved(look, name, stays))
+    hosts = belongings(look, name).hosts
     if hosts:
         yield Announce(stays, hosts)
 
@@ -157,6 +174,8 @@ def _way_back(
     back = SetLink(stays, up=False, master=name)
     yield Undo(Burst((*drop_addresses(mine, stays), back, SetLink(stays, up=True))), LEAVE)
     yield Undo(Burst(put_back(look, name, stays)), CUT_OVER)
+    if advertised := tuple(routes.advertised(look, mine, name)):
+        yield Undo(Burst(advertised), TAKE_AWAY)
     yield Undo(Await((stays,), bond=name, optional=True), LEAVE)
     for key in ("primary", "active_slave"):
         if options.get(key):

@@ -12,7 +12,7 @@ import ipaddress
 from typing import TYPE_CHECKING
 
 from linkhold.decide.bonding.steps import GONE_ALREADY, THERE_ALREADY, SendObject
-from linkhold.model.look import IFA_F_NOPREFIXROUTE, RTPROT_KERNEL
+from linkhold.model.look import IFA_F_NOPREFIXROUTE, RTPROT_KERNEL, RTPROT_RA
 from linkhold.rtnl import retarget
 from linkhold.rtnl.framing import NLM_F_REPLACE
 
@@ -28,7 +28,10 @@ PUT, APPEND = NLM_F_CREATE | NLM_F_REPLACE, NLM_F_CREATE | NLM_F_APPEND
 
 
 def split(mine: Belongings) -> tuple[list[LookedRoute], list[LookedRoute]]:
-    """Return the routes that come with an address, and the others in order of making."""
+    """Return the routes that come with an address, and the others in order of making.
+
+    Those of :func:`advertised` are in neither.
+    """
     prefixes = {
         (one.family, str(ipaddress.ip_interface(one.address).network))
         for one in mine.addresses
@@ -37,6 +40,8 @@ def split(mine: Belongings) -> tuple[list[LookedRoute], list[LookedRoute]]:
     made: list[LookedRoute] = []
     others: list[LookedRoute] = []
     for route in mine.routes:
+        if _is_advertised(route):
+            continue
         comes = route.protocol == RTPROT_KERNEL and not route.gateway
         comes = comes and (route.family, route.destination) in prefixes
         (made if comes else others).append(route)
@@ -83,6 +88,29 @@ def put_back(look: Look, mine: Belongings, target: str, *, far: bool) -> Iterato
 def _names_us(mine: Belongings, route: LookedRoute) -> bool:
     """Whether a route has another name on another interface: not one that goes by an object."""
     return mine.index in route.indexes and not route.nexthop_id
+
+
+def advertised(look: Look, mine: Belongings, target: str) -> Iterator[SendObject]:
+    """Yield copies on ``target`` of the default routes that routers advertise (RFC 4861).
+
+    Only the kernel can make one that it takes for its own. It ignores advertisements where
+    another stands in the place of that (ndisc_router_discovery), and would let addresses expire.
+    So a copy has a metric of its own; it carries until the next advertisement comes, and then
+    expires. The original goes with its interface.
+    """
+    best: dict[str, LookedRoute] = {}
+    for route in sorted(filter(_is_advertised, mine.routes), key=lambda route: route.metric):
+        best.setdefault(route.gateway, route)  # a copy of former days is none to be copied
+    for route in best.values():
+        names = _names(look, route, mine.name, target)
+        template = retarget.route(route, names, route.metric + 1)
+        text = f"route {_where(route)} on {target}, until a router advertises it"
+        yield SendObject(text, retarget.RTM_NEWROUTE, template, APPEND, THERE_ALREADY)
+
+
+def _is_advertised(route: LookedRoute) -> bool:
+    by_router = route.family == "inet6" and route.protocol == RTPROT_RA
+    return by_router and route.destination == "default"
 
 
 def made_again(look: Look, mine: Belongings, target: str) -> Iterator[SendObject]:

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from linkhold.decide.bonding.wanted import Wanted
     from linkhold.model import BondOptions, HostNetwork, Link
 
-ABSENCES = frozenset({"member_absent", "member_left", "member_elsewhere", "member_admin_down"})
+ABSENCES = frozenset({"member_absent", "member_left", "member_elsewhere"})
 """With one of these the bond has fewer members than it should: the node is degraded."""
-LOSSES = frozenset({"gone", "not_active_backup", "bond_admin_down"}) | ABSENCES
+SET_DOWN = frozenset({"member_admin_down", "bond_admin_down"})
+"""What the links themselves show as well, so that others tell of it."""
+LOSSES = frozenset({"gone", "not_active_backup"}) | ABSENCES
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,9 @@ def _inquire(desk: Desk) -> None:
 
 def _wants_inquiry(desk: Desk, name: str) -> bool:
     bond = desk.bond(name)
-    if name == desk.running or bond.conflict is not None or desk.now_ns < bond.look_ns:
+    if name in {desk.running, desk.busy} or bond.conflict is not None:
+        return False
+    if desk.now_ns < bond.look_ns:
         return False
     if any(drift.key not in bond.told for drift in settled(desk, bond)):
         return True

@@ -23,7 +23,8 @@ UNDONE_MOST = 2
 AFTER_SUCCESS_NS = 2 * SECOND
 FIRST_WAIT_NS, WAIT_GROWTH, LONGEST_WAIT_NS = 15 * SECOND, 4, HOUR_NS
 """After a failure: 15 s, 1 min, 4 min, 16 min, then an hour."""
-LOOK_AGAIN_NS = SECOND
+LOOK_AGAIN_NS = 5 * SECOND
+"""While another change is at work; the journal is read as often."""
 
 
 def due_ns(bond: BondMemory, now_ns: int) -> int:

@@ -149,7 +149,8 @@ class Desk:
 
 
 def _worth(record: Record) -> tuple[bool, bool]:
-    return record.pending < FEW_MISSES, record.known
+    hopeful = record.pending < FEW_MISSES
+    return hopeful, hopeful or record.known
 
 
 def is_witness(record: Record) -> bool:

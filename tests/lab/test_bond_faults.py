@@ -1,0 +1,241 @@
+"""``linkhold bond apply`` when things go wrong: undone or nothing done, and said in words."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from linkhold.actuators import guard as guard_module
+from linkhold.rtnl import exchange
+from support import furnish, host_state
+from support.bond_change import Host, Kill, Steps, guards
+from support.lab import Box, kernel, scenario
+from support.topology import ip, ip_batch, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from support.bond_change import Done
+    from support.lab.host import Lab
+    from support.topology import TwoSwitches
+
+TINY_BYTES = 2304
+
+
+class Faults:
+    """A plain node on which one fault after the other is tried; each must leave it as it was."""
+
+    def __init__(self, box: Box) -> None:
+        self.net: TwoSwitches = box.two_switches()
+        furnish.quiet_dad()
+        self.net.give_address("eth0")
+        furnish.settle()
+        self.host = Host(box.tmp)
+        self.before = host_state.take()
+        self.told: dict[str, Any] = {}
+
+    def apply(self, name: str, at: str = "", then: Callable[[], object] | None = None) -> Done:
+        """Run apply; right after the operation whose text begins with ``at``, ``then`` happens."""
+
+        def prepare(steps: Steps) -> None:
+            if then is not None:
+                steps.each = lambda text: then() if at and text.startswith(at) else None
+
+        return self.note(name, self.host.apply(brief=True, prepare=prepare))
+
+    def note(self, name: str, done: Done) -> Done:
+        """Keep how it ended and what is not as before."""
+        self.host.wait_for_guard()
+        left = host_state.wait_equal(self.before)
+        self.told[name] = {"code": done.code, "said": done.stderr, "left": left}
+        return done
+
+
+@scenario(timeout_s=200)
+def while_it_runs(box: Box) -> dict[str, Any]:
+    """Faults that come in the middle of a change."""
+    faults = Faults(box)
+    net, host = faults.net, faults.host
+
+    def in_gateway(state: str) -> None:
+        ip("link", "set", "g0", state, ns=net.gateway)
+
+    faults.apply("gateway dies", "set bond0: primary", lambda: in_gateway("down"))
+    in_gateway("up")
+    ip("route", "replace", "default", "via", "10.0.0.1", ns=None)
+    faults.apply("cable of the old NIC", "announce", lambda: net.pull_cable(0))
+    net.plug_cable(0)
+    faults.told["cable of the old NIC"]["left"] = host_state.wait_equal(faults.before)
+    faults.apply("answers lost", "ask ", _lose_answers)
+    faults.apply("macvlan", "ask ", lambda: ip(*"link add link eth0 name mv type macvlan".split()))
+    ip("link", "del", "mv")
+    faults.told["macvlan"]["left"] = host_state.wait_equal(faults.before)
+    faults.apply(
+        "another's address", "ask ", lambda: ip("addr", "add", "10.5.0.2/24", "dev", "eth0")
+    )
+    faults.told["kept"] = ip("-br", "address", "show", "eth0")
+    ip("addr", "del", "10.5.0.2/24", "dev", "eth0")
+    done = host.apply(brief=True, guard_s=4, kill=Kill(20, "stop"))
+    faults.note("hung", done)
+    _apply_twice(faults)
+    return faults.told
+
+
+def _lose_answers() -> None:
+    """Let the receive buffer be smaller than the answers to the next burst."""
+    exchange.BUFFER_BYTES = TINY_BYTES
+
+
+def _apply_twice(faults: Faults) -> None:
+    first = faults.host.start("apply", "--yes")
+    first.wait_for("watching for")
+    second = subprocess.run(
+        [str(Path(sys.executable).parent / "linkhold"), "bond", "apply", "--yes", "--config"]
+        + [str(faults.host.config)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=dict(os.environ),
+    )
+    faults.told["second"] = {"code": second.returncode, "said": second.stderr}
+    faults.told["first"] = {"code": first.wait().code}
+    faults.host.run("remove", "bond0", "--yes", brief=True)
+    faults.told["second"]["left"] = host_state.wait_equal(faults.before)
+
+
+def test_faults_in_the_middle_of_a_change(lab: Lab) -> None:
+    """Each is undone at once and told: what failed, of what, and what to do.
+
+    An address that somebody else adds is no reason to lose it.
+    """
+    value = lab.run(while_it_runs).value
+    told = {
+        name: one["said"] for name, one in value.items() if isinstance(one, dict) and "said" in one
+    }
+
+    for name in told:
+        assert (name, value[name]["left"]) == (name, []), told[name]
+        assert value[name]["code"] == (-9 if name == "hung" else 1), (name, told[name])
+    for name in ("gateway dies", "macvlan", "another's address", "answers lost"):
+        assert "Everything was undone: the host is as before" in told[name], name
+    assert "none of 10.0.0.1, fd00::1 answers over bond0" in told["gateway dies"]
+    assert "eth0" in told["macvlan"]
+    assert "remove the macvlan" in told["macvlan"]
+    assert "changed by somebody else" in told["another's address"]
+    assert "10.5.0.2/24" in value["kept"]
+    assert (
+        "another change of the network is at work" in told["second"] or "wanted" in told["second"]
+    )
+    assert value["first"]["code"] == 0
+
+
+@scenario(timeout_s=200)
+def before_it_begins(box: Box) -> dict[str, Any]:
+    """Faults that must keep a change from beginning."""
+    faults = Faults(box)
+    net, host = faults.net, faults.host
+    net.kill_switch(1)
+    faults.apply("dead switch")
+    net.revive_switch(1)
+    net.pull_cable(1)
+    refused = faults.apply("no carrier")
+    net.plug_cable(1)
+    faults.told["no carrier"]["left"] = host_state.wait_equal(faults.before)
+    for name in ("dead switch", "no carrier"):
+        faults.told[name]["said"] = faults.told[name]["said"] or refused.stdout
+    (host.state / "bond").mkdir(parents=True, exist_ok=True)
+    _on(host.state, "size=1m,ro")
+    faults.apply("read-only")
+    _off(host.state)
+    _on(host.state, "size=12k")
+    faults.apply("disk full")
+    _off(host.state)
+    (host.state / "bond").mkdir(parents=True, exist_ok=True)
+    journal = host.state / "bond/journal.json"
+    journal.write_text('{"id": "1", "sta')
+    faults.apply("damaged journal")
+    journal.unlink()
+
+    def no_python(_steps: Steps) -> None:
+        guard_module.READY_S = 1.0
+        sys.executable = "/nonexistent/python3"
+
+    faults.note("no guard", host.apply(prepare=no_python))
+    faults.note("not root", host.apply(prepare=lambda _steps: os.setuid(65534)))
+    return faults.told
+
+
+def _on(folder: Path, options: str) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", str(folder)], check=True)
+
+
+def _off(folder: Path) -> None:
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_what_keeps_a_change_from_beginning(lab: Lab) -> None:
+    """A dead standby, no place for the journal, no guard, no rights: nothing is changed."""
+    value = lab.run(before_it_begins).value
+    words = {
+        "dead switch": "",
+        "no carrier": "eth1 has no carrier",
+        "read-only": "Read-only file system",
+        "disk full": "No space left on device",
+        "damaged journal": "is damaged",
+        "no guard": "the guard that undoes a failed change did not start",
+        "not root": "run it as root",
+    }
+
+    for name, part in words.items():
+        assert (name, value[name]["code"], value[name]["left"]) == (name, 1, []), value[name]
+        assert part in value[name]["said"], (name, value[name]["said"])
+
+
+@scenario(timeout_s=60)
+def refused_by_the_kernel(box: Box) -> dict[str, str]:
+    """Let the kernel refuse messages of each kind."""
+    from linkhold.actuators.compile import step_document
+    from linkhold.actuators.perform import perform
+    from linkhold.decide.bonding.steps import Burst, Change, SetBond, SetLink
+    from linkhold.model import HostError
+
+    net = box.two_switches()
+    net.make_bond(members=("eth1",), addresses=False)
+    ip_batch(["link add link eth0 name mv type macvlan"])
+
+    def refusal(*changes: Change) -> str:
+        try:
+            perform(step_document(Burst(changes)))
+        except HostError as error:
+            return str(error)
+        return "nothing"
+
+    return {
+        "EBUSY": refusal(SetLink("eth0", up=False, master="bond0")),
+        "EPERM": refusal(SetLink("eth0", up=True), SetLink("eth0", master="bond0")),
+        "ENOTEMPTY": refusal(SetBond("bond0", {"fail_over_mac": 1})),
+        "EINVAL": refusal(SetBond("bond0", {"primary_reselect": 9})),
+        "ENODEV": refusal(SetLink("eth7", up=True)),
+        "EEXIST": refusal(SetBond("bond0", {"mode": 1}, create=True)),
+    }
+
+
+def test_what_the_kernel_refuses_is_told_with_its_object_and_a_remedy(lab: Lab) -> None:
+    """The errno, the kernel's own words, the interface and what to do about it."""
+    value: dict[str, str] = lab.run(refused_by_the_kernel).value
+
+    assert "eth0" in value["EBUSY"]
+    assert "remove the macvlan" in value["EBUSY"]
+    assert "set eth0 into bond0" in value["EPERM"]
+    assert "something sets the NIC up again" in value["EPERM"]
+    assert "set bond0: fail_over_mac active" in value["ENOTEMPTY"]
+    assert "linkhold bond remove" in value["ENOTEMPTY"]
+    assert "primary_reselect" in value["EINVAL"]
+    assert "eth7: there is no such interface" in value["ENODEV"]
+    assert "create bond bond0" in value["EEXIST"]
+    assert "look with `ip link`" in value["EEXIST"]
