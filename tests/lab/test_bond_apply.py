@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from support import furnish, host_state
 from support.advertise import advertise
-from support.bond_change import Host, guards
+from support.bond_change import Host
 from support.echo_stream import EchoStream
 from support.lab import Box, scenario
 from support.probes import PORT, Probe
-from support.topology import GATEWAY_4, NICS, NODE_4, Bond, ip, ip_batch, wait_until
+from support.topology import GATEWAY_4, NICS, NODE_4, Bond, ip, wait_until
 
 if TYPE_CHECKING:
     from support.lab.host import Lab
     from support.topology import TwoSwitches
 
 LINKHOLD = str(Path(sys.executable).parent / "linkhold")
-LONGEST_WAIT_MS = 50.0
+LONGEST_WAIT_MS = 50.0 if os.environ.get("LINKHOLD_LAB_FULL") else 150.0
+"""On a quiet machine; beside other tests the guest's one processor is waited for. One lost segment
+costs 200 ms at least (TCP_RTO_MIN)."""
 LIFETIME_S = 3000
 TOLERATED = {
     "own MACs": ("links: ", "neighbours: ", "addresses: +DEVICE: local=fe80"),
@@ -117,21 +119,26 @@ def test_everything_moves_into_the_bond_and_back_without_a_loss(lab: Lab) -> Non
 
 @scenario(timeout_s=120)
 def other_shapes(box: Box) -> dict[str, Any]:
-    """One NIC alone, MACs that stay, another MTU, and idle NICs."""
+    """One NIC alone, MACs that stay, and another MTU."""
     net = box.two_switches()
     furnish.furnish(net)
-    told = {
+    return {
         "only NIC": _rolled_back(Host(box.tmp, members=["eth0"]), net),
         "only NIC, removed": _removed(Host(box.tmp, members=["eth0"]), net),
         "own MACs": _removed(Host(box.tmp, fail_over_mac="active"), net),
         "another MTU": _rolled_back(Host(box.tmp, mtu_bytes=1400, primary="eth1"), net),
     }
-    ip_batch(["link set eth0 down", "link set eth1 down", "link set eth0 mtu 1500"])
-    ip_batch(["link set eth1 up"])
+
+
+@scenario(timeout_s=60)
+def idle_nics(box: Box) -> dict[str, Any]:
+    """NICs that carry nothing, one of them set down."""
+    box.two_switches()
+    furnish.quiet_dad()
+    ip("link", "set", "eth0", "down")
     furnish.settle()
-    told["idle"] = _rolled_back(Host(box.tmp), None)
-    told["idle, removed"] = _removed(Host(box.tmp), None)
-    return told
+    host = Host(box.tmp)
+    return {"idle": _rolled_back(host, None), "idle, removed": _removed(host, None)}
 
 
 def _rolled_back(host: Host, net: TwoSwitches | None) -> dict[str, Any]:
@@ -148,6 +155,7 @@ def _unmade(
     """Make the bond and unmake it; ``net`` has a router, and None is for NICs without addresses."""
     before = host_state.take()
     made = host.run(*make, brief=True)
+    assert made.code in {0, 3}, made.said
     active = Bond("bond0", None).active
     moved = _expected_on_bond(before) if net else []
     back = host.run(*unmake, brief=True)
@@ -167,7 +175,7 @@ def test_other_shapes_of_bonds(lab: Lab) -> None:
     Each moves everything, and leaves nothing behind when it is undone or removed. Where MACs stay
     with their NICs the kernel drops permanent neighbours as the MAC changes.
     """
-    value = lab.run(other_shapes).value
+    value = {**lab.run(other_shapes).value, **lab.run(idle_nics).value}
 
     for name, told in value.items():
         own_macs = name == "own MACs"

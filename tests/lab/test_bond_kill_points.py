@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 FULL = bool(os.environ.get("LINKHOLD_LAB_FULL"))
 GUARD_WITHIN_S = 20.0
 SAMPLE = {
-    "apply": {"command": 4, "group": 1, "cgroup": 1, "both": 2},
-    "remove": {"command": 3, "both": 1},
-    "adjust": {"command": 2},
+    "apply": {"command": 4, "group": 1, "cgroup": 1, "both": 1},
+    "remove": {"command": 2, "both": 1},
+    "adjust": {"command": 1},
     "rollback": {"command": 2, "both": 0},
     "confirm": {"command": 1},
 }

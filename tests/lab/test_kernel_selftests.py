@@ -28,7 +28,7 @@ BONDING = "drivers/net/bonding"
 NEEDED = (f"{BONDING}/*.sh", "net/forwarding/lib.sh", "net/lib.sh", "net/lib/sh/*.sh")
 LIMIT_S = 1300
 KSFT_SKIP = 4
-VERDICT = re.compile(r"^TEST: (.*?) +\[ *(\w+) *\]", re.MULTILINE)
+VERDICT = re.compile(r"TEST: (.*?) +\[ *(\w+) *\]")
 PANICKED = re.compile(r"\b(WARNING|BUG|Oops|general protection fault)\b.*:")
 
 # Script and, where others of its tests are about other modes, the one of its tests to run.
@@ -161,18 +161,16 @@ def selftests() -> Selftests:
     return Selftests({str(f.relative_to(root)): f.read_text(encoding="utf-8") for f in found})
 
 
-def _verdicts(outcome: Outcome) -> dict[str, str]:
-    """Return what the script says of each of its cases, and its exit code as one more."""
-    verdicts: dict[str, str] = {}
-    for name, verdict in VERDICT.findall(outcome.stdout):
-        if verdicts.get(name) != "FAIL":
-            verdicts[name] = verdict
-    failed = "FAIL" if outcome.value["code"] else "OK"
-    return {**verdicts, "exit code": failed}
+def _skipped(outcome: Outcome) -> bool:
+    """Whether the script found that it cannot run here, as a whole or with each of its cases."""
+    said = {verdict for _, verdict in VERDICT.findall(outcome.stdout)}
+    return outcome.value["code"] == KSFT_SKIP or said == {"SKIP"}
 
 
 def _failed(outcome: Outcome) -> set[str]:
-    return {name for name, verdict in _verdicts(outcome).items() if verdict == "FAIL"}
+    """Return the cases that the script calls failed, its exit code as one more."""
+    named = {name for name, verdict in VERDICT.findall(outcome.stdout) if verdict == "FAIL"}
+    return named | ({"exit code"} if outcome.value["code"] else set())
 
 
 def _told(outcome: Outcome) -> str:
@@ -194,7 +192,7 @@ def test_selftest(selftests: Selftests, lab: Lab, script: str, only: str) -> Non
     print(_told(ours))
     assert not ours.value["wrong"], ours.value["wrong"]
     assert not [line for line in ours.kernel_log if PANICKED.search(line)], _told(ours)
-    if ours.value["code"] == KSFT_SKIP:
+    if _skipped(ours):
         pytest.skip(f"the script skips itself: {ours.stdout.strip()[-300:]}")
     assert ours.value["done"], _told(ours)
     failed = _failed(ours)

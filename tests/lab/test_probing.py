@@ -220,7 +220,9 @@ def new_gateway_mac(box: Box) -> dict[str, Any]:
         node.settle(seconds=4)
         ip("link", "set", "g0", "down", ns=node.net.gateway)
         ip_batch(["link set g0 address 02:00:00:00:00:77", "link set g0 up"], ns=node.net.gateway)
-        time.sleep(8)
+        time.sleep(3)
+        node.wait("ok", lambda s: s["network"] == "ok")
+        node.settle(seconds=0)
         return {
             "paths": node.paths,
             "network": node.state["network"],

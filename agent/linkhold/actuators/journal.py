@@ -28,6 +28,8 @@ Document = dict[str, Any]
 APPLYING, WAITING, CONFIRMED = "applying", "waiting", "confirmed"
 COMMITTED, UNDOING, FAILED = "committed", "undoing", "failed"
 PRIVATE = 0o600
+LOOKS_S = 1.0
+"""A guard holds the journal for a moment each time that it looks."""
 BEFORE = frozenset({"live", "originals", "files", "persist", "profile", "connection", "volatile"})
 
 
@@ -85,7 +87,7 @@ class Journal:
             self._fd = -1
 
     @contextlib.contextmanager
-    def held(self, *, wait_s: float = 0.0) -> Iterator[None]:
+    def held(self, *, wait_s: float = LOOKS_S) -> Iterator[None]:
         """Hold it for a while; raises :class:`HostError` when another process works on it."""
         if not self.hold(wait_s=wait_s):
             pid = (self.read() or {}).get("pid", "?")

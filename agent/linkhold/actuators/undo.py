@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 TRIES = 3
 PAUSE_S = 1.0
+UNDO_S = 45.0
+"""Three tries, each of which waits for a carrier that may not come."""
 AFTER_A_BOOT = frozenset({"file", "restore"})
 """What outlives a reboot. The kernel's network does not: whoever made it makes it again."""
 
@@ -33,7 +35,9 @@ def undo(journal: Journal, reason: str) -> list[str]:
     document = journal.read()
     if document is None:
         return []
-    document = {**document, "reason": document.get("reason") or reason, "state": UNDOING}
+    document |= {"reason": document.get("reason") or reason, "state": UNDOING}
+    deadline = time.monotonic_ns() + int(UNDO_S * 1e9)  # else the guard ends who is at it
+    document["deadline_mono_ns"] = max(deadline, document["deadline_mono_ns"])
     with contextlib.suppress(HostError):  # a full disk keeps nobody from undoing
         journal.write(document)  # so that whoever dies now is taken over from at once
     steps = [step for step in document["undo"] if step["since"] <= document["phase"]]

@@ -22,7 +22,7 @@ MOST_REFLEXES = 30
 HOLD_NS, MOST_HOLD_NS, GROWTH = 5 * SECOND, 600 * SECOND, 4
 """The preferred member answers this long before it carries again; longer if it was lost soon."""
 SOON_NS = 600 * SECOND
-BURST, BURST_NS = 3, 30 * MS
+BURST, BURST_NS = 3, 100 * MS
 """The last check before going back: so many probes, all answered."""
 
 

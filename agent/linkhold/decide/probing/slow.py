@@ -19,7 +19,7 @@ CHECK_NS = SECOND // 4
 """Pause while a standby is in doubt, or a dead one answers again."""
 SOON_NS = 300 * MS
 JUST_NOW_NS = 600 * MS
-PATIENCE_NS = 100 * MS
+PATIENCE_NS, STANDBY_PATIENCE_NS = 100 * MS, 240 * MS
 """A slow probe without answer for this long, or three times the slowest answer, is a miss."""
 BACK_ALIVE = 3
 """A dead path that answers this often in a row is alive again."""
@@ -52,7 +52,8 @@ def run(desk: Desk) -> None:
 
 def _expect(desk: Desk, member: MemberSight) -> None:
     for target, record in desk.member(member.name).records.items():
-        patience_ns = max(PATIENCE_NS, 3 * record.slowest_ns)
+        least_ns = PATIENCE_NS if member.name == desk.sight.active else STANDBY_PATIENCE_NS
+        patience_ns = max(least_ns, 3 * record.slowest_ns)
         if record.sent_ns and desk.now_ns - record.sent_ns >= patience_ns:
             desk.put_record(member.name, target, record.missed())
             desk.put_member(member.name, steady_ns=0, revived=0)
@@ -93,6 +94,10 @@ def _probe(desk: Desk, member: MemberSight, target: Target) -> None:
     desk.put_member(member.name, next_ns=desk.now_ns + pause_ns)
     if memory.verdict != "dead" and desk.now_ns - record.answered_ns < pause_ns // 2:
         return  # a trial has just asked
+    if active and desk.bond.silent:
+        for each in desk.sight.targets:  # any of them may come back, with another MAC
+            desk.send(member, each, broadcast=True)
+        return
     others = [other for other in desk.sight.targets if other != target]
     if active and others and desk.roll() < OTHER_TARGET:
         target = others[int(desk.roll() * len(others))]

@@ -1,0 +1,290 @@
+"""Plans of bonds from hand-made looks at a host: phases, ways back, and every refusal."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from linkhold.config.settings import BondSettings
+from linkhold.decide.bonding.plan import Asked, plan
+from linkhold.decide.bonding.remove import plan_removal
+from linkhold.model.look import Look, LookedAddress, LookedLink, LookedRoute
+from linkhold.model.survey import (
+    Answer,
+    Cloud,
+    CloudInit,
+    JobPin,
+    JobsView,
+    Known,
+    Nic,
+    Owner,
+    OwnerKind,
+    RemoteMount,
+    RootView,
+    Survey,
+    Upper,
+)
+from linkhold.rtnl.attributes import pack, u32
+
+if TYPE_CHECKING:
+    from linkhold.decide.bonding import steps
+
+MACS = {"eth0": "02:00:00:00:01:00", "eth1": "02:00:00:00:01:01"}
+SETTINGS = BondSettings(members=("eth0", "eth1"))
+CALM = CloudInit(Known.NO, "disabled")
+
+
+def link(name: str, index: int, **more: Any) -> LookedLink:
+    """Return a NIC that is up."""
+    seen = {"admin_up": True, "carrier": True, "mac": MACS.get(name, ""), "mtu": 1500}
+    return LookedLink(index, name, **{**seen, **more})
+
+
+def address(index: int, text: str) -> LookedAddress:
+    """Return an IPv4 address with the bytes that the kernel would tell."""
+    host, _, length = text.partition("/")
+    packed = bytes(map(int, host.split(".")))
+    raw = struct.pack("=BBBBI", 2, int(length), 128, 0, index) + pack(1, packed) + pack(2, packed)
+    return LookedAddress(index, "inet", text, 0, 128, raw)
+
+
+def route(index: int, destination: str, gateway: str = "", **more: Any) -> LookedRoute:
+    """Return an IPv4 route of table main."""
+    seen = {"metric": 0, "protocol": 3, "kind": 1, "table": 254, **more}
+    raw = struct.pack("=BBBBBBBBI", 2, 0, 0, 0, 254, seen["protocol"], 0, 1, 0) + u32(4, index)
+    return LookedRoute(
+        "inet", destination=destination, gateway=gateway, indexes=(index,), raw=raw, **seen
+    )
+
+
+LOOK = Look(
+    links=(link("eth0", 2), link("eth1", 3)),
+    addresses=(address(2, "10.0.0.2/24"),),
+    routes=(route(2, "10.0.0.0/24", protocol=2), route(2, "default", "10.0.0.1")),
+)
+SURVEY = Survey(
+    nics=tuple(
+        Nic(name, 2 + n, mac=mac, perm_mac=mac) for n, (name, mac) in enumerate(MACS.items())
+    ),
+    owners=tuple(Owner(OwnerKind.NOBODY, name) for name in MACS),
+    root=RootView(Known.NO),
+    cloud_init=CALM,
+)
+
+
+def with_nic(name: str, **more: Any) -> Survey:
+    """Return the survey with other facts about one NIC."""
+    nics = tuple(replace(nic, **more) if nic.name == name else nic for nic in SURVEY.nics)
+    return replace(SURVEY, nics=nics)
+
+
+def with_owner(name: str, kind: OwnerKind, **more: Any) -> Survey:
+    """Return the survey with another owner of one NIC."""
+    owners = tuple(Owner(kind, o.name, **more) if o.name == name else o for o in SURVEY.owners)
+    return replace(SURVEY, owners=owners)
+
+
+def titles(one: steps.Plan) -> list[str]:
+    """Return what the phases of a plan are called."""
+    return [phase.title for phase in one.phases]
+
+
+def test_the_standby_carries_before_the_live_nic_is_touched() -> None:
+    """Make before break: create, join the standby, move everything, take the old NIC in."""
+    made = plan("bond0", SETTINGS, LOOK, SURVEY)
+
+    assert made.refusals == ()
+    assert titles(made)[:4] == [
+        "create bond0, silent",
+        "eth1 join bond0",
+        "move everything from eth0 to bond0",
+        "eth0 joins bond0",
+    ]
+    assert made == plan("bond0", SETTINGS, LOOK, SURVEY)
+
+
+def test_each_phase_has_its_way_back() -> None:
+    """What a phase changes is undone by steps that need it to have begun; the bond goes last."""
+    made = plan("bond0", SETTINGS, LOOK, SURVEY)
+    back = [(one.step.text, one.since) for one in made.undo]
+    drops = [text for text, _ in back if text == "remove bond0"]
+    first_phase = [text for text, since in back if since == 0]
+
+    assert drops == ["remove bond0"]
+    assert "remove bond0" in first_phase
+    assert all(since <= len(made.phases) for _, since in back)
+    assert back[0][0] == "set eth0 out of its bond"
+    assert [text for text, _ in back].index("remove bond0") > 3
+
+
+def test_the_only_nic_says_that_it_interrupts() -> None:
+    """One member: one burst, a warning that nothing is protected, and how long it takes."""
+    made = plan("bond0", BondSettings(members=("eth0",)), LOOK, SURVEY)
+
+    assert titles(made)[:2] == [
+        "create bond0, silent",
+        "eth0 joins bond0, which takes everything over",
+    ]
+    assert "goes down and up" in made.interruption
+    assert any("protects nothing" in warning for warning in made.warnings)
+
+
+def test_idle_nics_make_a_bond_that_carries_nothing() -> None:
+    """Without addresses there is nothing to move and nothing to verify."""
+    idle = replace(LOOK, addresses=(), routes=())
+    made = plan("bond0", SETTINGS, idle, SURVEY)
+
+    assert titles(made)[0] == "create bond0"
+    assert made.checks.answers == ()
+
+
+def test_a_member_named_by_its_permanent_mac_or_bus_path_is_found() -> None:
+    """Names change at boot; the burned-in MAC and the slot do not."""
+    survey = with_nic("eth1", bus_path="0000:3b:00.1", mac="02:00:00:00:01:00")
+    by_mac = plan("bond0", BondSettings(members=("eth0", MACS["eth1"])), LOOK, survey)
+    by_path = plan("bond0", BondSettings(members=("eth0", "0000:3b:00.1")), LOOK, survey)
+
+    assert by_mac.record["members"] == by_path.record["members"] == ["eth0", "eth1"]
+
+
+def test_a_bond_as_wanted_needs_nothing() -> None:
+    """A second apply plans no phase."""
+    options = {"mode": 1, "miimon": 50, "updelay": 0, "downdelay": 0, "peer_notif_delay": 100}
+    options |= {"primary_reselect": 2, "fail_over_mac": 0, "resend_igmp": 1, "num_peer_notif": 3}
+    options |= {"all_slaves_active": 0, "primary": 2, "active_slave": 2}
+    ports = tuple(replace(one, master=9, port={"mii_status": 0}) for one in LOOK.links)
+    standing = Look(
+        links=(*ports, link("bond0", 9, kind="bond", bond=options)),
+        addresses=(address(9, "10.0.0.2/24"),),
+    )
+
+    assert plan("bond0", SETTINGS, standing, SURVEY).phases == ()
+    changed = replace(SETTINGS, peer_notifications=7)
+    adjusted = plan("bond0", changed, standing, SURVEY)
+    assert titles(adjusted) == ["set options of bond0: num_peer_notif"]
+    assert adjusted.undo[0].step.text == "set bond0: num_peer_notif 3"
+
+
+def test_removal_moves_to_the_primary_and_says_so_when_it_interrupts() -> None:
+    """The primary stays; with nobody to carry meanwhile the interruption is told."""
+    ports = tuple(replace(one, master=9, port={"mii_status": 0}) for one in LOOK.links)
+    bond = link("bond0", 9, kind="bond", bond={"mode": 1, "miimon": 50, "primary": 2})
+    both = Look(links=(*ports, bond), addresses=(address(9, "10.0.0.2/24"),))
+    alone = replace(both, links=(ports[0], bond))
+
+    assert titles(plan_removal("bond0", both, None))[0] == "eth0 leaves bond0"
+    assert "none expected" in plan_removal("bond0", both, None).interruption
+    assert "goes down and up" in plan_removal("bond0", alone, None).interruption
+    assert plan_removal("bond7", both, None).refusals[0].remedy == "bonds here: bond0"
+
+
+NFS_ROOT = RemoteMount("/", "nfs", "server:/root", carriers=("eth0",))
+REFUSED: dict[str, tuple[Look, Survey, Asked, str, str]] = {
+    "name taken": (
+        replace(LOOK, links=(*LOOK.links, link("bond0", 9, kind="bridge"))),
+        SURVEY, Asked(), "is no bond (bridge)", "choose another name",
+    ),
+    "cloud NIC": (
+        LOOK, with_nic("eth1", cloud=Cloud("aws", "its MAC is bound")), Asked(),
+        "a cloud NIC", "uplinks:",
+    ),
+    "netvsc": (
+        LOOK, with_nic("eth1", netvsc_partner="eth9"), Asked(), "eth9", "leave the pair alone",
+    ),
+    "wireless": (LOOK, with_nic("eth1", wireless=True), Asked(), "wireless", "uplinks:"),
+    "bridge": (
+        LOOK, with_nic("eth1", uppers=(Upper("br0", "bridge", master=True),)), Asked(),
+        "belongs to br0 (bridge)", "ip link set eth1 nomaster",
+    ),
+    "vlan": (
+        LOOK, with_nic("eth0", uppers=(Upper("eth0.5", "vlan"),)), Asked(),
+        "eth0.5 (vlan)", "make them anew on bond0",
+    ),
+    "xdp": (LOOK, with_nic("eth1", xdp=True), Asked(), "XDP", "detach it"),
+    "no Ethernet": (LOOK, with_nic("eth1", hw_type=512), Asked(), "ARPHRD 512", "name another NIC"),
+    "root over it": (
+        LOOK, replace(SURVEY, root=RootView(Known.YES, (NFS_ROOT,))), Asked(),
+        "the system's own files (/)", "initramfs",
+    ),
+    "root somewhere": (
+        LOOK, replace(SURVEY, root=RootView(Known.YES)), Asked(), "was not found", "initramfs",
+    ),
+    "job": (
+        LOOK,
+        replace(SURVEY, jobs=JobsView((JobPin(7, "py", "NCCL_SOCKET_IFNAME", "eth0", "eth0"),))),
+        Asked(), "NCCL_SOCKET_IFNAME=eth0 ties it to eth0", "set NCCL_SOCKET_IFNAME=bond0",
+    ),
+    "cloud-init": (
+        LOOK, replace(SURVEY, cloud_init=CloudInit(Known.YES, "its files are here")), Asked(),
+        "at the next boot", "99-disable-network-config.cfg",
+    ),
+    "standby dead": (
+        LOOK, SURVEY, Asked({"eth1": Answer(Known.NO, "eth1", reason="no answer")}),
+        "no gateway answers through it", "switch port and VLAN",
+    ),
+    "two carry": (
+        replace(LOOK, addresses=(*LOOK.addresses, address(3, "10.1.0.2/24"))), SURVEY, Asked(),
+        "has addresses of its own (10.1.0.2/24)", "ip address flush dev eth1",
+    ),
+    **{
+        f"owner {kind.value}": (LOOK, with_owner("eth0", kind), Asked(), "is configured by", part)
+        for kind, part in {
+            OwnerKind.IFUPDOWN: "inet manual",
+            OwnerKind.IFUPDOWN2: "/etc/network/interfaces",
+            OwnerKind.WICKED: "wicked",
+            OwnerKind.DHCPCD: "denyinterfaces eth0 eth1 bond0",
+            OwnerKind.DHCLIENT: "dhclient -x eth0",
+            OwnerKind.CONNMAN: "NetworkInterfaceBlacklist",
+            OwnerKind.UNKNOWN: "as root",
+        }.items()
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_would_lose_the_node_is_refused_with_a_remedy(case: str) -> None:
+    """Each way in which nodes were lost is refused before anything is done, with what to do."""
+    look, survey, asked, reason, remedy = REFUSED[case]
+    refused = plan("bond0", SETTINGS, look, survey, asked)
+    texts = [one.text for one in refused.refusals]
+
+    assert refused.phases == ()
+    assert refused.undo == ()
+    assert any(reason in text and remedy in text for text in texts), texts
+
+
+@pytest.mark.parametrize(
+    ("members", "reason", "remedy"),
+    [
+        (("eth0", "eth7"), "no such NIC on this host", "plug it in, or write one of"),
+        (("eth0", MACS["eth0"]), "is eth0, which is named already", "name it once"),
+    ],
+)
+def test_members_that_are_not_here_or_named_twice(
+    members: tuple[str, ...], reason: str, remedy: str
+) -> None:
+    """A member that is absent, or the same NIC by two names, is refused."""
+    refused = plan("bond0", BondSettings(members=members), LOOK, SURVEY)
+
+    assert any(reason in one.text and remedy in one.text for one in refused.refusals)
+
+
+def test_every_message_of_a_plan_is_compiled() -> None:
+    """Names stand in the holes, so that a bond may be named before it has an index."""
+    from linkhold.actuators.compile import compiled
+
+    document = compiled(plan("bond0", SETTINGS, LOOK, SURVEY))
+    every = itertools.chain(*(phase["steps"] for phase in document["phases"]), document["undo"])
+    holes = {
+        name
+        for step in every
+        if step["do"] == "netlink"
+        for change in step["changes"]
+        for _, name in change["holes"]
+    }
+
+    assert holes == {"eth0", "eth1", "bond0"}
