@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: bench bench-lab clean demo help lint run setup test
+.PHONY: bench bench-lab clean demo help lab-full lint run setup test
 
 bench: setup ## measure latencies, idle cost and storms; writes build/bench/*.json
 	@$(BIN)/python tests/bench/run.py $(ARGS)
@@ -20,7 +20,10 @@ demo: setup ## pull a cable under a training loop, in network namespaces, in und
 	@$(BIN)/python tests/demo/run.py
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+lab-full: setup ## kill bond changes after every single operation (an hour); make test takes a sample
+	@LINKHOLD_LAB_FULL=1 $(PYTEST) --timeout 1000 tests/lab/test_bond_kill_points.py tests/lab/test_bond_faults.py tests/lab/test_bond_apply.py $(ARGS)
 
 lint: setup ## style, types, arrows between the parts, nothing newer than Python 3.10
 	@$(BIN)/ruff format --check --quiet agent tests

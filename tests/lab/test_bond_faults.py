@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -114,15 +115,17 @@ def _lose_answers() -> None:
 def _apply_twice(faults: Faults) -> None:
     first = faults.host.start("apply", "--yes")
     first.wait_for("watching for")
+    first.signal(signal.SIGSTOP)  # the second one may take its time
     linkhold = Path(sys.executable).with_name("linkhold")
     second = subprocess.run(
-        [linkhold, "bond", "apply", "--yes", "--config", faults.host.config],
+        [linkhold, "bond", "remove", "bond0", "--yes"],
         capture_output=True,
         text=True,
         check=False,
         env=dict(os.environ),
     )
     faults.told["second"] = {"code": second.returncode, "said": second.stderr}
+    first.signal(signal.SIGCONT)
     faults.told["first"] = {"code": first.wait().code}
     faults.host.run("remove", "bond0", "--yes", brief=True)
     faults.told["second"]["left"] = host_state.wait_equal(faults.before)
@@ -146,9 +149,7 @@ def test_faults_in_the_middle_of_a_change(lab: Lab) -> None:
     assert "remove the macvlan" in told["macvlan"]
     assert "changed by somebody else" in told["another's address"]
     assert "10.5.0.2/24" in value["kept"]
-    assert (
-        "another change of the network is at work" in told["second"] or "wanted" in told["second"]
-    )
+    assert "another change of the network is at work" in told["second"]
     assert value["first"]["code"] == 0
 
 

@@ -2,7 +2,7 @@
 
 The scripts (tools/testing/selftests, GPL-2.0) are no part of this repository:
 LINKHOLD_KERNEL_SELFTESTS names that folder of a kernel tree. A case that fails is run again with
-bonds of the real ip; only one that works with those is held against linkhold.
+bonds of the real ip; one that works with those, and fails with linkhold's once more, is a failure.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def _told(outcome: Outcome) -> str:
     return f"{outcome.describe()}\n{outcome.value}"
 
 
-@pytest.mark.timeout(2 * LIMIT_S + 120)
+@pytest.mark.timeout(3 * LIMIT_S + 120)
 @pytest.mark.parametrize(("script", "only"), CASES, ids=[" ".join(c).strip() for c in CASES])
 def test_selftest(selftests: Selftests, lab: Lab, script: str, only: str) -> None:
     """The kernel's own test passes with bonds that linkhold made, as with those of the real ip."""
@@ -199,5 +199,8 @@ def test_selftest(selftests: Selftests, lab: Lab, script: str, only: str) -> Non
     if failed:
         control = selftests.run(lab, script, only, by_linkhold=False)
         alone = failed - _failed(control)
-        assert not alone, f"{sorted(alone)} fail with linkhold's bond only\n{_told(ours)}"
+        if alone:  # the scripts wait for fixed times, which a busy machine may exceed once
+            alone &= _failed(selftests.run(lab, script, only, by_linkhold=True))
+            assert not alone, f"{sorted(alone)} fail with linkhold's bond only\n{_told(ours)}"
+            pytest.skip(f"failed once and not again, which is timing: {sorted(failed)}")
         pytest.skip(f"fail with the real ip's bond too: {sorted(failed)}")

@@ -79,11 +79,11 @@ def _kernels_own(route: LookedRoute) -> bool:
 def fingerprint(look: Look, name: str) -> str:
     """Return a digest of addresses and routes of an interface: whether somebody changed them.
 
-    Lifetimes and states count down or settle by themselves, so they are left out; and routers
-    advertise their routes when they like.
+    Lifetimes and states count down or settle by themselves, so they are left out; the kernel
+    makes link-local addresses, and routers advertise routes, when they like.
     """
     mine = belongings(look, name)
-    lines = [f"{a.family} {a.address}" for a in mine.addresses]
+    lines = [f"{a.family} {a.address}" for a in mine.routable]
     lines += [
         f"{r.family} {r.table} {r.destination} {r.gateway} {r.metric}"
         for r in mine.routes

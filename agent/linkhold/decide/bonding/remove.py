@@ -61,10 +61,12 @@ def plan_removal(
     options = named_options(look, bond.bond or {})
     ports = look.ports_of(bond.index)
     stays = _stays(options, ports, record or {})
+    # A bond of NICs that carried nothing has sysctls of its own, not those of the NIC that stays.
+    like = stays if record is not None and not record.get("live") else name
     phases: tuple[Phase, ...] = (
-        Phase(f"{stays} leaves {name}", tuple(_leave(look, bond, options, stays))),
+        Phase(f"{stays} leaves {name}", tuple(_leave(look, bond, options, stays, like))),
         Phase(f"move everything from {name} to {stays}", tuple(_cut_over(look, name, stays))),
-        Phase(f"remove {name}", tuple(_take_away(look, name, stays, record or {}))),
+        Phase(f"remove {name}", tuple(_take_away(look, name, stays, like, record or {}))),
     )
     undo: tuple[Undo, ...] = tuple(_way_back(look, bond, options, stays)) if stays else ()
     if not stays:
@@ -91,7 +93,7 @@ def _stays(
 
 
 def _leave(
-    look: Look, bond: LookedLink, options: Mapping[str, object], stays: str
+    look: Look, bond: LookedLink, options: Mapping[str, object], stays: str, like: str
 ) -> Iterator[Step]:
     others = _others(look, bond.index, stays)
     if not others:
@@ -99,7 +101,7 @@ def _leave(
         yield Unchanged(bond.name, fingerprint(look, bond.name))
     if options.get("active_slave") == stays and others:
         yield Burst((SetBond(bond.name, {"active_slave": others[0]}),))
-    yield quiet_sysctls(look, bond.name, stays)
+    yield quiet_sysctls(look, like, stays)
     yield Burst((SetLink(stays, master=""), SetLink(stays, up=True, mtu=bond.mtu)))
     yield Await((stays,))
 
@@ -129,18 +131,23 @@ def _cut_over(look: Look, name: str, stays: str) -> Iterator[Step]:
 
 
 def _take_away(
-    look: Look, name: str, stays: str, record: Mapping[str, Any]
+    look: Look, name: str, stays: str, like: str, record: Mapping[str, Any]
 ) -> Iterator[Burst | SetSysctls]:
     bond = look.link(name)
     assert bond is not None  # noqa: S101 - plan_removal() found it
     yield Burst((*drop_addresses(belongings(look, name)), DropLink(name)))
+    yield loud_sysctls(look, like, stays)
     originals = record.get("originals", {})
     for port in look.ports_of(bond.index):
         before = originals.get(port.name, {})
         mtu = int(before.get("mtu", 0))
+        up = bool(before.get("admin_up", True))
         if port.name != stays:
-            yield Burst((SetLink(port.name, up=bool(before.get("admin_up", True)), mtu=mtu),))
-    yield loud_sysctls(look, name, stays)
+            yield Burst((SetLink(port.name, up=up, mtu=mtu),))
+        elif belongings(look, name).empty and not up:
+            yield Burst((SetLink(port.name, up=False, mtu=mtu),))
+        elif mtu not in {0, bond.mtu}:
+            yield Burst((SetLink(port.name, mtu=mtu),))
 
 
 def _way_back(
