@@ -124,7 +124,10 @@ def test_no_command(call: Callable[..., Outcome]) -> None:
     ("argv", "line"),
     [
         (["chek"], "linkhold: unknown command 'chek'; did you mean check?"),
-        (["xyz"], "linkhold: unknown command 'xyz'; allowed: agent, bond, check, events, restore, status"),
+        (
+            ["xyz"],
+            "linkhold: unknown command 'xyz'; allowed: agent, bond, check, events, restore, status",
+        ),
         (["-x"], "linkhold: unknown argument: -x"),
         (["check", "--foo"], "linkhold check: unknown argument: --foo"),
         (["check", "--print"], "linkhold check: unknown argument: --print"),

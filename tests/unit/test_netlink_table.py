@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from linkhold.decide.watch import Watch
 from linkhold.model import DefaultRoute
 from linkhold.rtnl import framing as netlink
-from linkhold.sensors.link_table import Table
 from linkhold.rtnl.framing import Malformed, messages
+from linkhold.sensors.link_table import Table
 from support import rtnl_bytes as rb
 
 VIA_0, VIA_1 = rb.ip(5, "10.0.0.1"), rb.ip(5, "10.1.0.1")
