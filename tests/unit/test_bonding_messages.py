@@ -100,11 +100,12 @@ def test_every_step_is_plain_data(step: steps.Step) -> None:
     assert document["do"]
 
 
-def test_the_guard_needs_the_standard_library_alone() -> None:
-    """In a fresh interpreter it imports nothing that an upgrade could have broken."""
+@pytest.mark.parametrize("module", ["guard", "boot"])
+def test_guard_and_boot_need_the_standard_library_alone(module: str) -> None:
+    """In a fresh interpreter they import nothing that an upgrade could have broken."""
     heavy = ("pyroute2", "yaml", "psutil", "rich", "paho", "systemd")
     look = f"print(' '.join(m for m in {heavy!r} if m in sys.modules))"
-    code = f"import sys, linkhold.actuators.guard; {look}"
+    code = f"import sys, linkhold.actuators.{module}; {look}"
     run = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )

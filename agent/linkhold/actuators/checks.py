@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from linkhold.decide.bonding.wanted import differing
+from linkhold.decide.bonding.readback import differing
 from linkhold.model.survey import Known
 from linkhold.survey import echo, snapshot
 from linkhold.survey.gateway import ask

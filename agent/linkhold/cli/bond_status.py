@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from linkhold import config
 from linkhold.actuators.journal import Journal
 from linkhold.decide.bonding.plan import named_options
-from linkhold.decide.bonding.wanted import differing
+from linkhold.decide.bonding.readback import differing
 from linkhold.decide.bonds import MODES
 from linkhold.model import HostError
 from linkhold.survey import snapshot

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from linkhold.decide.bonding.convert import idle_again
 from linkhold.decide.bonding.objects import belongings
+from linkhold.decide.bonding.readback import differing
 from linkhold.decide.bonding.steps import (
     GONE_ALREADY,
     Await,
@@ -16,7 +17,7 @@ from linkhold.decide.bonding.steps import (
     SetLink,
     Undo,
 )
-from linkhold.decide.bonding.wanted import NEEDS_NO_MEMBERS, differing
+from linkhold.decide.bonding.wanted import NEEDS_NO_MEMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

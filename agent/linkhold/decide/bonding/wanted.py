@@ -146,15 +146,3 @@ def _fail_over_mac(policy: MacPolicy, nics: tuple[Hardware, ...]) -> int:
     if policy is not MacPolicy.AUTO:
         return FAIL_OVER_MACS[policy]
     return 1 if any(nic.vf or nic.hw_type == ARPHRD_INFINIBAND for nic in nics) else 0
-
-
-def differing(
-    wanted: Mapping[str, object], seen: Mapping[str, object]
-) -> dict[str, tuple[object, object]]:
-    """Return the options that are not as wanted: name -> (wanted, seen).
-
-    An option that this kernel does not report at all is seen as None.
-    """
-    return {
-        name: (value, seen.get(name)) for name, value in wanted.items() if seen.get(name) != value
-    }
