@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 KEPT_LINES = 20
 KEPT_LINE_BYTES = 500
+HOST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Child:
@@ -124,6 +125,7 @@ def run(argv: Sequence[str], *, timeout_s: float) -> Outcome:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            env=_environment(),
             timeout=timeout_s,
             check=False,
         )
@@ -156,10 +158,16 @@ def start_alone(argv: Sequence[str], unit: str) -> None:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            env=_environment(),
             cwd="/",
         ).wait()
     except OSError as error:
         raise Unavailable(f"{argv[0]}: {error.strerror}") from error
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of programs of the host: whoever calls us does not choose them."""
+    return {**os.environ, "PATH": HOST_PATH, "LC_ALL": "C.UTF-8"}
 
 
 _LET_GO = """

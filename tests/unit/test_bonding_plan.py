@@ -117,7 +117,8 @@ def test_each_phase_has_its_way_back() -> None:
     assert drops == ["remove bond0"]
     assert "remove bond0" in first_phase
     assert all(since <= len(made.phases) for _, since in back)
-    assert back[0][0] == "set eth0 out of its bond"
+    assert back[0][0] == "not while eth0 has no link and bond0 carries"
+    assert back[1][0] == "set eth0 out of its bond"
     assert [text for text, _ in back].index("remove bond0") > 3
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from linkhold.decide.bonding.readback import differing
+from linkhold.decide.bonding.readback import differing, named
 from linkhold.model.survey import Known
 from linkhold.survey import echo, snapshot
 from linkhold.survey.gateway import ask
@@ -18,12 +18,16 @@ ASK_S = 1.0
 MII_UP = 0
 
 
-def failures(checks: Mapping[str, Any]) -> list[str]:
-    """Return in words every check that does not hold now; waits at most a few seconds."""
-    return [*_kernel(checks, snapshot.take()), *_wire(checks)]
+def failures(checks: Mapping[str, Any], *, whole: bool = True) -> list[str]:
+    """Return in words every check that does not hold now; waits at most a few seconds.
+
+    Without ``whole`` a member may have lost its link while another carries: that is a fault which
+    the bond is there for, and no reason to undo it.
+    """
+    return [*_kernel(checks, snapshot.take(), whole=whole), *_wire(checks)]
 
 
-def _kernel(checks: Mapping[str, Any], look: Look) -> Iterator[str]:
+def _kernel(checks: Mapping[str, Any], look: Look, *, whole: bool) -> Iterator[str]:
     """Compare the bonds as the kernel reports them with what was sent."""
     for name, wanted in checks["bonds"].items():
         bond = look.link(name)
@@ -34,29 +38,23 @@ def _kernel(checks: Mapping[str, Any], look: Look) -> Iterator[str]:
             yield f"{name}: {option} is {seen}, not {want} as it was set"
         if not bond.bond.get("active_slave"):
             yield f"{name} has no active member"
-        yield from _members(look, name, bond.index, checks["members"].get(name, ()))
+        members = checks["members"].get(name, ())
+        yield from _members(look, name, bond.index, members, whole=whole)
         joined = {port.name for port in look.ports_of(bond.index)}
         for member in checks.get("joined", {}).get(name, ()):
             if member not in joined:
                 yield f"{member} is not in {name}"
 
 
-def named(look: Look, options: Mapping[str, object]) -> dict[str, object]:
-    """Return options with interfaces by name: ``primary`` and ``active_slave``, empty for none."""
-    found = dict(options)
-    for key in ("primary", "active_slave"):
-        index = options.get(key)
-        found[key] = look.name_of(index) if isinstance(index, int) and index else ""
-    return found
-
-
-def _members(look: Look, name: str, index: int, members: tuple[str, ...]) -> Iterator[str]:
+def _members(
+    look: Look, name: str, index: int, members: tuple[str, ...], *, whole: bool
+) -> Iterator[str]:
     ports = {port.name: port for port in look.ports_of(index)}
     for member in members:
         port = ports.get(member)
         if port is None:
             yield f"{member} is not in {name}"
-        elif not port.carrier or (port.port or {}).get("mii_status") != MII_UP:
+        elif whole and (not port.carrier or (port.port or {}).get("mii_status") != MII_UP):
             yield f"{member} is in {name} but has no link"
 
 

@@ -23,6 +23,7 @@ from linkhold.decide.bonding.steps import (
     SetLink,
     SetSysctls,
     Unchanged,
+    Worth,
     WriteFile,
 )
 from linkhold.rtnl.retarget import Template
@@ -37,6 +38,7 @@ IFINFO_BYTES, INDEX_AT = 16, 4
 _WORDS = {
     SetSysctls: "sysctls",
     Await: "await",
+    Worth: "worth",
     AskPath: "ask",
     Announce: "announce",
     Unchanged: "unchanged",
@@ -68,7 +70,8 @@ def compiled(plan: Plan) -> dict[str, Any]:
             "remake": [step_document(step) for step in plan.remake],
             "volatile": [step_document(step) for step in plan.volatile],
             "give_back": [step_document(step) for step in plan.give_back],
-            "checks": asdict(plan.checks),
+            # Who answered a ping on this day says nothing about a repair in a year.
+            "checks": {**asdict(plan.checks), "pings": ()},
         },
     }
 

@@ -23,12 +23,14 @@ from linkhold.actuators.journal import PRIVATE, WAITING, Journal
 from linkhold.actuators.perform import write_file
 from linkhold.actuators.undo import undo
 from linkhold.children import start_alone
-from linkhold.model import HostError
+from linkhold.model import HostError, LinkholdError
 
 if TYPE_CHECKING:
     from linkhold.actuators.journal import Document
 
 LOOK_S = 0.1
+RETRY_S = (5.0, 10.0, 20.0, 40.0, 60.0)
+"""Pauses after an undo that failed; the last one for ever: nobody else can reach the node."""
 READY_S = 10.0
 READY_FILE = "guard"
 
@@ -70,29 +72,48 @@ def _is_ready(path: Path, change: str) -> bool:
 
 
 def main(argv: list[str]) -> int:
-    """Guard one change; return 0 when it was committed or undone, 1 when the undo failed."""
+    """Guard one change and return 0 when it was committed or undone; never gives up before."""
     folder, change = argv
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # a shutdown or logout is no reason to stop guarding
     journal = Journal(Path(folder))
     write_file(journal.where / READY_FILE, change, PRIVATE)
+    pauses = iter(RETRY_S)
     while True:
-        document = journal.read()
-        if document is None or document["id"] != change:
-            if journal.hold():  # completes a commit whose maker died on the way
-                journal.release()
-            return 0
-        overdue = time.monotonic_ns() > document["deadline_mono_ns"]
-        if journal.hold():
-            if _is_over(journal, change):
+        try:
+            if _look(journal, change):
                 return 0
-            if overdue or _left_alone(journal):
-                reason = "not confirmed in time" if overdue else "who made the change died"
-                return 1 if undo(journal, reason) else 0
+            time.sleep(LOOK_S)
+        except (LinkholdError, OSError):  # undoing failed, or the disk does for a while
+            time.sleep(next(pauses, RETRY_S[-1]))
+
+
+def _look(journal: Journal, change: str) -> bool:
+    """Look after the change once; return whether it is over.
+
+    Raises :class:`LinkholdError` when it had to be undone and that failed.
+    """
+    document = journal.read()
+    if document is None or document["id"] != change:
+        if journal.hold():  # completes a commit whose maker died on the way
             journal.release()
-        elif overdue:
+        return True
+    overdue = time.monotonic_ns() > document["deadline_mono_ns"]
+    if not journal.hold():
+        if overdue:
             _end(document)
-        time.sleep(LOOK_S)
+        return False
+    try:
+        if _is_over(journal, change):
+            return True
+        if not overdue and not _left_alone(journal):
+            return False
+        problems = undo(journal, "not confirmed in time" if overdue else "who made it died")
+    finally:
+        journal.release()
+    if problems:
+        raise HostError("; ".join(problems))
+    return True
 
 
 def _is_over(journal: Journal, change: str) -> bool:

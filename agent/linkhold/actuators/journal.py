@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from linkhold.actuators.perform import write_file
 from linkhold.model import HostError
-from linkhold.paths import state_dir
+from linkhold.paths import claim_dir, state_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +49,7 @@ class Journal:
     def __init__(self, where: Path | None = None) -> None:
         self.where = where or folder()
         self._fd = -1
+        self._known: tuple[tuple[int, ...], Document | None] | None = None
 
     # Who works on it.
 
@@ -66,17 +67,21 @@ class Journal:
                 time.sleep(0.05)
             else:
                 self._fd = fd
+                with contextlib.suppress(OSError):  # a full disk does not make the lock worse
+                    os.ftruncate(fd, 0)
+                    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
                 self._complete_commit()
                 return True
 
     def _lock(self) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
-            self.where.mkdir(mode=0o700, parents=True, exist_ok=True)
+            claim_dir(self.where)  # what is written here, root carries out
             return os.open(self.where / "lock", flags, PRIVATE)
         except OSError as error:
+            known = f"{error.filename or self.where}: {error.strerror}"
             raise HostError(
-                f"{error.filename or self.where}: {error.strerror}; without a journal there it "
+                f"{known if error.strerror else error}; without a journal there it "
                 "could not be undone, so nothing is changed"
             ) from error
 
@@ -90,15 +95,20 @@ class Journal:
     def held(self, *, wait_s: float = LOOKS_S) -> Iterator[None]:
         """Hold it for a while; raises :class:`HostError` when another process works on it."""
         if not self.hold(wait_s=wait_s):
-            pid = (self.read() or {}).get("pid", "?")
             raise HostError(
-                f"another change of the network is at work (process {pid}); wait until it has "
-                "ended: linkhold bond status"
+                f"another change of the network is at work (process {self._holder()}); wait until "
+                "it has ended: linkhold bond status"
             )
         try:
             yield
         finally:
             self.release()
+
+    def _holder(self) -> str:
+        try:
+            return (self.where / "lock").read_text(encoding="ascii").strip() or "unknown"
+        except (OSError, UnicodeDecodeError):
+            return "unknown"
 
     # What it says.
 
@@ -107,22 +117,37 @@ class Journal:
 
         Raises :class:`HostError` when the file is damaged: then nobody knows what to undo.
         """
-        found = self._load("journal.json")
+        mark = self._mark()
+        if self._known is None or self._known[0] != mark or not mark:
+            self._known = (mark, self._load("journal.json"))
+        found = self._known[1]
         return None if found is not None and found.get("state") == COMMITTED else found
+
+    def _mark(self) -> tuple[int, ...]:
+        """Return what tells one version of the file from another: each is a file of its own."""
+        try:
+            found = (self.where / "journal.json").stat()
+        except OSError:
+            return ()
+        return (found.st_ino, found.st_mtime_ns, found.st_size)
 
     def write(self, document: Document) -> None:
         """Replace the journal; on disk when this returns."""
         text = json.dumps(document, separators=(",", ":"))
         write_file(self.where / "journal.json", text, PRIVATE)
 
-    def committed(self) -> dict[str, Document]:
-        """Return the records of the bonds that were made here, by name."""
+    def committed(self, damaged: list[str] | None = None) -> dict[str, Document]:
+        """Return the records of the bonds that were made here, by name.
+
+        Raises :class:`HostError` for a file that cannot be read; with ``damaged`` it is told
+        there instead, and the others count.
+        """
         found = {}
         for path in sorted(self.where.glob("committed-*.json")):
-            record = self._load(path.name)
+            record = self._load_or_tell(path.name, damaged)
             if record is not None:
                 found[path.stem.removeprefix("committed-")] = record
-        newest = self._load("journal.json")
+        newest = self._load_or_tell("journal.json", damaged)
         if newest is not None and newest.get("state") == COMMITTED:
             found.pop(newest["bond"], None)
             if newest["action"] != "remove":
@@ -140,6 +165,9 @@ class Journal:
         if document["action"] == "adjust":  # what was before linkhold came stays what it was
             old = self._load(f"committed-{document['bond']}.json") or {}
             record |= {k: v for k, v in old.items() if k in BEFORE}
+            # A member that joins later was never seen before.
+            fresh, known = document["record"].get("originals", {}), old.get("originals", {})
+            record["originals"] = {**fresh, **known}
         self.write({**document, "state": COMMITTED, "record": record})
         self._complete_commit()
 
@@ -177,6 +205,15 @@ class Journal:
     def last(self) -> Document | None:
         """Return how the last change ended, or None."""
         return self._load("last.json")
+
+    def _load_or_tell(self, name: str, damaged: list[str] | None) -> Document | None:
+        try:
+            return self._load(name)
+        except HostError as error:
+            if damaged is None:
+                raise
+            damaged.append(str(error))
+            return None
 
     def _load(self, name: str) -> Document | None:
         path = self.where / name

@@ -41,6 +41,10 @@ INDEX_IN_PATH = re.compile(r"\{index:([^}]*)\}")
 """Stands for an interface's index in the name of a file."""
 
 
+class Postponed(HostError):
+    """Not now: going on would take away what works. The text says what it waits for."""
+
+
 def perform(step: Mapping[str, Any]) -> None:
     """Carry out one step and raise :class:`HostError` if that failed."""
     _DO[step["do"]](step)
@@ -48,10 +52,15 @@ def perform(step: Mapping[str, Any]) -> None:
 
 def _netlink(step: Mapping[str, Any]) -> None:
     changes: Sequence[Document] = step["changes"]
+    problems = []
     with Exchange() as kernel:
         for start in range(0, len(changes), BURST_MOST):
-            part = changes[start : start + BURST_MOST]
-            _send(kernel, part)
+            try:
+                _send(kernel, changes[start : start + BURST_MOST])
+            except HostError as error:  # the other parts all the same, as within one part
+                problems.append(error)
+    if problems:
+        raise problems[0]
 
 
 def _send(kernel: Exchange, changes: Sequence[Document]) -> None:
@@ -112,6 +121,16 @@ def _await(step: Mapping[str, Any]) -> None:
         f"{', '.join(bad)} did not come up{where} within {step['timeout_s']:g} s; "
         "check the cable and the switch port, and try again"
     )
+
+
+def _worth(step: Mapping[str, Any]) -> None:
+    """Raise :class:`Postponed` while the bond carries and the NIC, that shall again, cannot."""
+    dead = _read(NET / step["link"] / "carrier") == "0"
+    if dead and _read(NET / step["bond"] / "carrier") == "1":
+        raise Postponed(
+            f"{step['link']} has no link, while {step['bond']} carries: {step['bond']} stays until "
+            f"{step['link']} is back; check its cable (it is tried again by itself)"
+        )
 
 
 def _wait(true: Callable[[], bool], timeout_s: float) -> bool:
@@ -222,6 +241,7 @@ _DO: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
     "sysctls": _sysctls,
     "await": _await,
     "ask": _ask,
+    "worth": _worth,
     "announce": _announce,
     "unchanged": _unchanged,
     "file": _file,

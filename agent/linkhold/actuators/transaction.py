@@ -100,9 +100,10 @@ class Transaction:
 
     def _work(self, options: Options) -> str:
         self._run_phases(confirmed=False)
-        self._settle()
+        self._settle(whole=True)
         if options.manual:
             self._document |= {"state": WAITING}
+            self._extend_deadline()
             self._save()
             return WAITING
         self._watch()
@@ -128,10 +129,10 @@ class Transaction:
             for step in phase["steps"]:
                 perform(step)
 
-    def _settle(self) -> None:
+    def _settle(self, *, whole: bool = False) -> None:
         """Wait until all checks hold; raises :class:`HostError` with those that do not."""
         end = time.monotonic() + SETTLE_S
-        while bad := failures(self._document["checks"]):
+        while bad := failures(self._document["checks"], whole=whole):
             if time.monotonic() > end:
                 raise HostError("; ".join(bad))
             time.sleep(0.1)
@@ -143,10 +144,16 @@ class Transaction:
         end = time.monotonic() + hold_s
         while (left_s := end - time.monotonic()) > 0:
             time.sleep(min(CHECK_EVERY_S, left_s))
-            if failures(self._document["checks"]) and (bad := failures(self._document["checks"])):
+            # One failure is looked at again: a lost answer is no broken path.
+            if self._failures() and (bad := self._failures()):
                 raise HostError("; ".join(bad))
 
+    def _failures(self) -> list[str]:
+        return failures(self._document["checks"], whole=False)
+
     def _turn_back(self, error: BaseException) -> None:
+        if self._journal.read() is None:  # interrupted when it was committed already
+            return
         interrupted = isinstance(error, KeyboardInterrupt)
         why = "interrupted" if interrupted else str(error) or type(error).__name__
         self._tell(f"undoing: {why}")
@@ -171,6 +178,8 @@ class Transaction:
         found = journal.read()
         if found is None or found["state"] != WAITING or found["boot_id"] != boot_id():
             state = "no change is unfinished" if found is None else f"it is {found['state']}"
+            if found is not None and found["boot_id"] != boot_id():
+                state = "the machine was booted since; end it with linkhold bond rollback"
             raise HostError(f"nothing waits to be confirmed: {state}; see linkhold bond status")
         made = cls(journal, found, tell)
         made._document |= {"id": found["id"], "phase": found["phase"]}

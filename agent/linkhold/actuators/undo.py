@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from linkhold.actuators.journal import FAILED, UNDOING, boot_id
-from linkhold.actuators.perform import perform
+from linkhold.actuators.perform import Postponed, perform
 from linkhold.model import HostError
 
 if TYPE_CHECKING:
@@ -22,15 +22,14 @@ TRIES = 3
 PAUSE_S = 1.0
 UNDO_S = 45.0
 """Three tries, each of which waits for a carrier that may not come."""
-AFTER_A_BOOT = frozenset({"file", "restore"})
-"""What outlives a reboot. The kernel's network does not: whoever made it makes it again."""
 
 
 def undo(journal: Journal, reason: str) -> list[str]:
     """Bring the host back to what it was before the journal's change; return what failed.
 
     The caller holds the journal. A step that fails does not end the others; what failed is tried
-    again, all of it in order, before this gives up and leaves the journal open.
+    again, all of it in order, before this gives up and leaves the journal open. Nothing is undone
+    while that would move traffic from a bond that carries to a NIC that does not.
     """
     document = journal.read()
     if document is None:
@@ -42,16 +41,29 @@ def undo(journal: Journal, reason: str) -> list[str]:
         journal.write(document)  # so that whoever dies now is taken over from at once
     steps = [step for step in document["undo"] if step["since"] <= document["phase"]]
     if document["boot_id"] != boot_id():
-        steps = [step for step in steps if step["do"] in AFTER_A_BOOT]
+        steps = [step for step in steps if _outlives_a_boot(step)]
     problems: list[str] = []
     for attempt in range(TRIES):
         if attempt:
             time.sleep(PAUSE_S)
-        problems = _attempt(steps)
+        try:
+            problems = _attempt(steps)
+        except Postponed as later:
+            problems = [str(later)]
+            break  # a cable is not back within seconds; the guard tries again
         if not problems:
             break
     journal.finish(document, FAILED if problems else "undone", problems)
     return problems
+
+
+def _outlives_a_boot(step: dict[str, Any]) -> bool:
+    """Whether a step of the way back still means something after a reboot.
+
+    Files on a disk do. The kernel's network does not: whoever made it makes it again; nor does
+    what was in /run, with which NetworkManager would take an empty NIC for a configured one.
+    """
+    return step["do"] in {"file", "restore"} and not step["path"].startswith("/run/")
 
 
 def _attempt(steps: Iterable[dict[str, Any]]) -> list[str]:
@@ -59,6 +71,8 @@ def _attempt(steps: Iterable[dict[str, Any]]) -> list[str]:
     for step in steps:
         try:
             perform(step)
+        except Postponed:
+            raise
         except Exception as error:  # noqa: BLE001 - the other steps must be made, come what may
             problems.append(str(error) or repr(error))
     return problems

@@ -59,8 +59,9 @@ def _rollback(_args: argparse.Namespace, say: Callable[[str], None]) -> str:
         )
     with journal.held(wait_s=WAIT_S):
         if journal.read() is None:
-            say("undone by the guard meanwhile")
-            return "undone"
+            ended = (journal.last() or {}).get("ended", "ended")
+            say(f"nothing to roll back any more: it was {ended} meanwhile")
+            return str(ended)
         problems = roll_back(journal, "bond rollback")
     if problems:
         raise HostError(outcome_text("rolled back as asked", problems))

@@ -32,6 +32,7 @@ from linkhold.decide.bonding.steps import (
     SetSysctls,
     Unchanged,
     Undo,
+    Worth,
 )
 
 if TYPE_CHECKING:
@@ -218,6 +219,7 @@ def _way_back(
     """
     live, mine = old.name, belongings(look, old.name)
     dad = f"net/ipv6/conf/{live}/accept_dad"
+    yield Undo(Worth(live, wanted.name), moved_in)
     yield Undo(Burst((SetLink(live, master="", fine=GONE_ALREADY),)), taken_in)
     # The bond has the same addresses on the same wire, so that detection would find them.
     yield Undo(SetSysctls({dad: "0"}, f"no duplicate detection on {live}"), taken_in)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from linkhold.decide.bonding import networkd, networkmanager
-from linkhold.decide.bonding.steps import Phase, RestoreFile, Undo, WriteFile
+from linkhold.decide.bonding.steps import Phase, RestoreFile, Undo, Worth, WriteFile
 from linkhold.model.survey import OwnerKind
 
 if TYPE_CHECKING:
@@ -119,9 +119,11 @@ def around(
     first = Phase(f"keep {plan.persist} from the NICs", plan.take)
     last = Phase(f"hand {bond} over to {plan.persist}", plan.give, confirmed=True)
     end = len(phases) + 1
+    later = [Undo(one.step, one.since + 1) for one in undo]
     way_back = (
+        *(one for one in later if isinstance(one.step, Worth)),  # before the owner is disturbed
         *(Undo(step, end) for step in plan.take),
-        *(Undo(one.step, one.since + 1) for one in undo),
+        *(one for one in later if not isinstance(one.step, Worth)),
         *(Undo(RestoreFile(path)) for path in plan.files),
         *(Undo(step) for step in plan.back),
         *(Undo(RestoreFile(path)) for path in plan.late),

@@ -168,6 +168,19 @@ class Await:
 
 
 @dataclass(frozen=True, slots=True)
+class Worth:
+    """End an undo, for now, while ``bond`` carries and ``link`` has no carrier."""
+
+    link: str
+    bond: str
+
+    @property
+    def text(self) -> str:
+        """What it does, for people."""
+        return f"not while {self.link} has no link and {self.bond} carries"
+
+
+@dataclass(frozen=True, slots=True)
 class AskPath:
     """Ask ``targets`` by ARP or ND through one NIC, with its own MAC, without an address.
 
@@ -259,7 +272,16 @@ class Run:
 
 
 Step: TypeAlias = (
-    Burst | SetSysctls | Await | AskPath | Announce | Unchanged | WriteFile | RestoreFile | Run
+    Burst
+    | SetSysctls
+    | Await
+    | Worth
+    | AskPath
+    | Announce
+    | Unchanged
+    | WriteFile
+    | RestoreFile
+    | Run
 )
 
 
