@@ -1,7 +1,7 @@
 """The generated blocks of the README: made from the code, compared by a test.
 
 ``.venv/bin/python tests/support/readme.py`` writes them anew; with ``--figures`` also the figures,
-from what ``make bench`` left in build/bench.
+from what ``make bench`` and ``make bench-lab`` left in build/bench.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ FIGURES = {
     ),
     "start": ("exec to first state, median of 10",),
 }
-"""What the README quotes of each bench."""
+BOND_FIGURES = ("live NIC into", "  longest wait", "cable pulled", "switch dead", "fail-back")
+"""What the README quotes of each bench; of the one with bonds, how its rows begin."""
 
 
 def figures_block() -> str:
@@ -81,7 +82,10 @@ def figures_block() -> str:
         bench = json.loads((ROOT / "build/bench" / f"{name}.json").read_text())
         machines.add(re.sub(r", load.*", "", bench["machine"]))
         rows += [_figure(row) for row in bench["rows"] if row["what"] in wanted]
-    read_on = f"Read by `make bench` on: {'; '.join(sorted(machines))}."
+    bonds = json.loads((ROOT / "build/bench/bonds.json").read_text())
+    machines.add(re.sub(r", load.*", "", bonds["machine"]))
+    rows += [_figure(row) for row in bonds["rows"] if row["what"].startswith(BOND_FIGURES)]
+    read_on = f"Read by `make bench` and `make bench-lab` on: {'; '.join(sorted(machines))}."
     return block("figures", "\n".join([read_on, "", *rows]))
 
 
