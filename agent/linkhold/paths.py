@@ -83,6 +83,14 @@ def state_dir() -> Path:
     return (base if base.is_absolute() else Path.home() / ".local/state") / "linkhold"
 
 
+def find_state_dir() -> Path:
+    """Return the folder where the node's own agent keeps what outlives a reboot, to read there.
+
+    Only root changes the network, so it is root's whoever asks, and may not be readable.
+    """
+    return state_dir() if os.environ.get(STATE_DIR_VARIABLE) else NODE_STATE_DIR
+
+
 def agent_files_in(folder: Path) -> bool:
     """Tell whether an agent left its state file or its broker's socket in ``folder``."""
     return any(os.path.lexists(folder / name) for name in (STATE_FILE, BROKER_SOCKET))

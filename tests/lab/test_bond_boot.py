@@ -136,6 +136,7 @@ def test_bond_of_nobody_stands_again(systemd_machine: Maker) -> None:
     machine = systemd_machine("none", files())
     made = machine.run(made_by_hand).value
     assert made["code"] == 0, made["said"]
+    assert "linkhold-boot.service is not enabled" in made["said"]
 
     machine.reboot()
     found = machine.run(after_boot).value
@@ -158,6 +159,13 @@ ExecStart=/bin/sh -c 'ip -n $(ip netns list | grep -o "^gw-[^ ]*") link set g0 d
 WantedBy=multi-user.target
 """
 
+LESS_PATIENT = """
+import sys
+from linkhold.actuators import boot
+boot.PATIENCE_S, boot.ALONE_S = 6.0, 4.0
+sys.exit(boot.main())
+"""
+
 
 @scenario(timeout_s=60)
 def no_gateway_from_now_on(box: Box) -> None:
@@ -166,19 +174,29 @@ def no_gateway_from_now_on(box: Box) -> None:
     subprocess.run(["systemctl", "enable", "dead-gateway"], check=True, capture_output=True)
 
 
-def test_nic_is_given_back_when_no_gateway_answers(systemd_machine: Maker) -> None:
-    """A bond over which nothing answers at boot goes away, and its NIC has the address again."""
-    machine = systemd_machine("none", files())
+@scenario(timeout_s=60)
+def gateway_comes_back(box: Box) -> dict[str, Any]:
+    """Let the gateway live again, long after the boot."""
+    net = box.two_switches()
+    ip("link", "set", "g0", "up", ns=net.gateway)
+    wait_until(net.answers, "the gateway answers", timeout_s=15)
+    return {"routes": ip("-4", "route")}
+
+
+def test_a_bond_stays_when_no_gateway_answers(systemd_machine: Maker) -> None:
+    """After a power cut the switches come later than the node: it has its bond when they do."""
+    unit = boot_unit().replace(str(BIN / "linkhold-boot"), f"{sys.executable} /etc/hurry.py")
+    machine = systemd_machine("none", {**files(), UNIT: unit, "/etc/hurry.py": LESS_PATIENT})
     assert machine.run(made_by_hand).value["code"] == 0
     machine.run(no_gateway_from_now_on)
 
     machine.reboot()
     found = machine.run(after_boot).value
 
-    assert "giving the NIC back" in found["said"], found
-    assert "bond0" not in found["links"]
-    assert f"eth0@if4         UP             {NODE_4}/24" in found["addresses"], found
-    assert f"default via {GATEWAY_4} dev eth0" in found["routes"]
+    assert "is made again and stays" in found["said"], found
+    assert f"bond0            UP             {NODE_4}/24" in found["addresses"], found
+    later = machine.run(gateway_comes_back).value
+    assert f"default via {GATEWAY_4} dev bond0" in later["routes"]
 
 
 @scenario(timeout_s=120)

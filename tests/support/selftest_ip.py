@@ -14,14 +14,14 @@ import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from linkhold.actuators.checks import named
 from linkhold.actuators.compile import step_document
 from linkhold.actuators.link_messages import BY_INDEX
 from linkhold.actuators.perform import perform
 from linkhold.config.settings import BondSettings
 from linkhold.decide.bonding import steps
+from linkhold.decide.bonding.readback import differing, named
 from linkhold.decide.bonding.steps import Burst, DropLink, SetBond, SetLink
-from linkhold.decide.bonding.wanted import Wanted, differing
+from linkhold.decide.bonding.wanted import Wanted
 from linkhold.model import HostError
 from linkhold.rtnl.bond import MODE_ACTIVE_BACKUP, OPTIONS
 from linkhold.survey import snapshot

@@ -13,14 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from linkhold.actuators.journal import Journal, boot_id
 from linkhold.actuators.remake import again, leniently
 from linkhold.config.settings import BondSettings, Settings
-from linkhold.daemon.bonds import BondKeeper, JournalReader, read_journal
+from linkhold.daemon import bonds
+from linkhold.daemon.bonds import BondKeeper, JournalReader, RunFiles, read_journal
 from linkhold.decide.keeping import Ended, JournalSeen, Repair
-from linkhold.model import BondKeep
+from linkhold.model import BondKeep, HostError, HostNetwork
 from linkhold.survey import suspects
+from support.keeping import BOND, host, member
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from linkhold.decide.keeping.values import Reading as KeepReading
@@ -68,10 +72,36 @@ def test_no_journal_is_a_journal_without_changes(journal: Path) -> None:
 def test_the_journal_says_what_was_committed_and_what_is_at_work(journal: Path) -> None:
     """Records, the unfinished change and the last one, by bond."""
     (journal / "committed-bond0.json").write_text(json.dumps(RECORD))
-    (journal / "journal.json").write_text(json.dumps({"bond": "bond1", "state": "applying"}))
     (journal / "last.json").write_text(json.dumps({"id": "abc", "bond": "bond0"}))
+    with Journal().held():
+        Journal().write({"bond": "bond1", "state": "applying", "boot_id": boot_id()})
 
-    assert read_journal() == JournalSeen(frozenset({"bond0"}), "bond1", "abc", "bond0")
+        assert read_journal() == JournalSeen(frozenset({"bond0"}), "bond1", "abc", "bond0")
+
+
+@pytest.mark.parametrize(
+    ("state", "boot", "why"),
+    [
+        ("applying", "another", "before the last boot"),
+        ("waiting", "another", "before the last boot"),
+        ("applying", "", "was left by the one who made it"),
+        ("undoing", "", "was left by the one who made it"),
+        ("waiting", "", ""),
+    ],
+)
+def test_a_change_that_nobody_will_end_is_a_problem(
+    journal: Path, state: str, boot: str, why: str
+) -> None:
+    """Of an earlier boot, or with maker and guard dead: else the agent would wait for ever."""
+    change = {"bond": "bond0", "state": state, "boot_id": boot or boot_id()}
+    (journal / "journal.json").write_text(json.dumps(change))
+    os.utime(journal, (1, 1))
+    reader = JournalReader()
+    seen = reader.read()
+
+    assert (seen.busy, why in seen.problem) == ("" if why else "bond0", True)
+    assert ("linkhold bond rollback" in seen.problem) == bool(why)
+    assert reader.read() is not seen
 
 
 def test_the_journal_is_read_again_when_its_folder_changed(journal: Path) -> None:
@@ -199,6 +229,38 @@ def test_without_bonds_nothing_is_read_or_told(journal: Path, tmp_path: Path) ->
         return loop
 
     assert len(asyncio.run(live()).reports) == 1
+
+
+def test_files_in_run_are_tried_when_members_come_and_after_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From the network that the agent knows, not from a dump each time; once done, no more."""
+    asked: list[Any] = []
+    outcomes: Iterator[bool | HostError] = iter([False, HostError("the disk is full"), True])
+
+    def keep_in_run(_journal: Journal, ports: Any) -> bool:
+        asked.append(ports)
+        outcome = next(outcomes)
+        if isinstance(outcome, HostError):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(bonds, "keep_in_run", keep_in_run)
+    bond = host().links[BOND]
+    alone = HostNetwork(links={BOND: bond, 1: member(1)})
+    whole = HostNetwork(links={**alone.links, 2: member(2)})
+
+    async def live() -> None:
+        run = RunFiles()
+        for seen in (alone, alone, whole, whole):
+            await run.keep(seen)
+        run._next_s = 0.0  # a minute later
+        await run.keep(whole)
+        await run.keep(alone)
+
+    asyncio.run(live())
+
+    assert asked == [{"bond0": ["eth1"]}, *[{"bond0": ["eth1", "eth2"]}] * 2]
 
 
 def test_a_manager_that_just_started_is_seen(tmp_path: Path) -> None:

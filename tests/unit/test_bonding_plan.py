@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import struct
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from linkhold.config.settings import BondSettings
+from linkhold.decide.bonding import steps
 from linkhold.decide.bonding.plan import Asked, plan
 from linkhold.decide.bonding.remove import plan_removal
-from linkhold.model.look import Look, LookedAddress, LookedLink, LookedRoute
+from linkhold.model.look import Look
 from linkhold.model.survey import (
     Answer,
     Cloud,
@@ -20,77 +19,23 @@ from linkhold.model.survey import (
     JobPin,
     JobsView,
     Known,
-    Nic,
-    Owner,
     OwnerKind,
     RemoteMount,
     RootView,
     Survey,
     Upper,
 )
-from linkhold.rtnl.attributes import pack, u32
-
-if TYPE_CHECKING:
-    from linkhold.decide.bonding import steps
-
-MACS = {"eth0": "02:00:00:00:01:00", "eth1": "02:00:00:00:01:01"}
-SETTINGS = BondSettings(members=("eth0", "eth1"))
-CALM = CloudInit(Known.NO, "disabled")
-
-
-def link(name: str, index: int, **more: Any) -> LookedLink:
-    """Return a NIC that is up."""
-    seen = {"admin_up": True, "carrier": True, "mac": MACS.get(name, ""), "mtu": 1500}
-    return LookedLink(index, name, **{**seen, **more})
-
-
-def address(index: int, text: str) -> LookedAddress:
-    """Return an IPv4 address with the bytes that the kernel would tell."""
-    host, _, length = text.partition("/")
-    packed = bytes(map(int, host.split(".")))
-    raw = struct.pack("=BBBBI", 2, int(length), 128, 0, index) + pack(1, packed) + pack(2, packed)
-    return LookedAddress(index, "inet", text, 0, 128, raw)
-
-
-def route(index: int, destination: str, gateway: str = "", **more: Any) -> LookedRoute:
-    """Return an IPv4 route of table main."""
-    seen = {"metric": 0, "protocol": 3, "kind": 1, "table": 254, **more}
-    raw = struct.pack("=BBBBBBBBI", 2, 0, 0, 0, 254, seen["protocol"], 0, 1, 0) + u32(4, index)
-    return LookedRoute(
-        "inet", destination=destination, gateway=gateway, indexes=(index,), raw=raw, **seen
-    )
-
-
-LOOK = Look(
-    links=(link("eth0", 2), link("eth1", 3)),
-    addresses=(address(2, "10.0.0.2/24"),),
-    routes=(route(2, "10.0.0.0/24", protocol=2), route(2, "default", "10.0.0.1")),
+from support.bond_looks import (
+    LOOK,
+    MACS,
+    SETTINGS,
+    SURVEY,
+    address,
+    link,
+    titles,
+    with_nic,
+    with_owner,
 )
-SURVEY = Survey(
-    nics=tuple(
-        Nic(name, 2 + n, mac=mac, perm_mac=mac) for n, (name, mac) in enumerate(MACS.items())
-    ),
-    owners=tuple(Owner(OwnerKind.NOBODY, name) for name in MACS),
-    root=RootView(Known.NO),
-    cloud_init=CALM,
-)
-
-
-def with_nic(name: str, **more: Any) -> Survey:
-    """Return the survey with other facts about one NIC."""
-    nics = tuple(replace(nic, **more) if nic.name == name else nic for nic in SURVEY.nics)
-    return replace(SURVEY, nics=nics)
-
-
-def with_owner(name: str, kind: OwnerKind, **more: Any) -> Survey:
-    """Return the survey with another owner of one NIC."""
-    owners = tuple(Owner(kind, o.name, **more) if o.name == name else o for o in SURVEY.owners)
-    return replace(SURVEY, owners=owners)
-
-
-def titles(one: steps.Plan) -> list[str]:
-    """Return what the phases of a plan are called."""
-    return [phase.title for phase in one.phases]
 
 
 def test_the_standby_carries_before_the_live_nic_is_touched() -> None:
@@ -105,6 +50,18 @@ def test_the_standby_carries_before_the_live_nic_is_touched() -> None:
         "eth0 joins bond0",
     ]
     assert made == plan("bond0", SETTINGS, LOOK, SURVEY)
+
+
+@pytest.mark.parametrize(("hw_type", "asked"), [(1, ["eth1", "eth0"]), (32, [])])
+def test_only_ethernet_is_asked_for_the_gateway(hw_type: int, asked: list[str]) -> None:
+    """IPoIB has other frames: nothing is asked there, and the bond is made all the same."""
+    look = replace(LOOK, links=tuple(replace(one, hw_type=hw_type) for one in LOOK.links))
+    survey = replace(SURVEY, nics=tuple(replace(one, hw_type=hw_type) for one in SURVEY.nics))
+    made = plan("bond0", SETTINGS, look, survey)
+    every = [step for phase in made.phases for step in phase.steps]
+
+    assert made.refusals == ()
+    assert [step.link for step in every if isinstance(step, steps.AskPath)] == asked
 
 
 def test_each_phase_has_its_way_back() -> None:

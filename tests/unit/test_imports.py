@@ -34,3 +34,18 @@ def test_the_daemon_needs_no_table_printer() -> None:
     )
 
     assert run.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("module", ["boot", "guard"])
+def test_boot_and_guard_need_the_standard_library_only(module: str) -> None:
+    """Whoever brings a node back does not depend on a package that an upgrade broke."""
+    code = (
+        f"import sys, linkhold.actuators.{module};"
+        "files = (str(getattr(m, '__file__', '')) for m in list(sys.modules.values()));"
+        "print(' '.join(f for f in files if 'site-packages' in f and '_distutils_hack' not in f))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert run.stdout.strip() == ""

@@ -12,8 +12,8 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from linkhold.frames import neighbours
 from linkhold.model import Unavailable
-from linkhold.survey import frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,7 +34,7 @@ def announce(interface: str, addresses: Iterable[str], mac: str = "") -> int:
             name = port.getsockname()
             if name[3] != ARPHRD_ETHER:
                 raise Unavailable(f"{interface}: announcing needs Ethernet (ARPHRD {name[3]})")
-            own = frames.mac_bytes(mac) if mac else bytes(name[4])
+            own = mac or bytes(name[4]).hex(":")
             made = [f for address in plain for f in _frames(interface, address, own)]
             return sum(port.send(frame) > 0 for frame in made)
     except (OSError, ValueError) as error:
@@ -42,12 +42,12 @@ def announce(interface: str, addresses: Iterable[str], mac: str = "") -> int:
         raise Unavailable(f"{interface}: cannot announce addresses: {reason}") from error
 
 
-def _frames(interface: str, address: str, mac: bytes) -> list[bytes]:
+def _frames(interface: str, address: str, mac: str) -> list[bytes]:
     if ":" in address:
-        return [frames.advertisement(mac, address, router=_is_router(interface))]
+        return [neighbours.advertisement(mac, address, router=_is_router(interface))]
     return [
-        frames.arp(frames.ARP_REQUEST, (mac, address), (bytes(6), address)),
-        frames.arp(frames.ARP_REPLY, (mac, address), (mac, address)),
+        neighbours.arp(neighbours.ARP_REQUEST, (mac, address), (neighbours.NO_MAC, address)),
+        neighbours.arp(neighbours.ARP_REPLY, (mac, address), (mac, address)),
     ]
 
 

@@ -28,9 +28,11 @@ Document = dict[str, Any]
 APPLYING, WAITING, CONFIRMED = "applying", "waiting", "confirmed"
 COMMITTED, UNDOING, FAILED = "committed", "undoing", "failed"
 PRIVATE = 0o600
-LOOKS_S = 1.0
+LOOKS, LOOKS_S = 5, 1.0
 """A guard holds the journal for a moment each time that it looks."""
-BEFORE = frozenset({"live", "originals", "files", "persist", "profile", "connection", "volatile"})
+BEFORE = frozenset(
+    {"live", "originals", "files", "persist", "profile", "connection", "volatile", "before"}
+)
 
 
 def folder() -> Path:
@@ -103,6 +105,35 @@ class Journal:
             yield
         finally:
             self.release()
+
+    def is_left(self, found: Document) -> bool:
+        """Tell whether nobody is at work on an unfinished change any more, nor waits to be.
+
+        Its boot is over, or whoever made it died and no guard has taken it over. May take half a
+        second, for which a guard has the time to come.
+        """
+        if found.get("boot_id") != boot_id():
+            return True
+        if found.get("state") in {WAITING, FAILED}:
+            return False
+        for _ in range(LOOKS):
+            if not self._is_free() or self.read() != found:
+                return False
+            time.sleep(LOOKS_S / 2 / LOOKS)
+        return True
+
+    def _is_free(self) -> bool:
+        try:
+            fd = os.open(self.where / "lock", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return True
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(fd)
+        return True
 
     def _holder(self) -> str:
         try:

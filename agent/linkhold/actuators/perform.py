@@ -160,11 +160,12 @@ def _read(path: Path) -> str:
 
 
 def _ask(step: Mapping[str, Any]) -> None:
+    """Fail on a no. Unknown, as where nothing can be asked, is left to the checks at the end."""
     answer = ask(step["link"], step["targets"], timeout_s=ASK_S)
-    if answer.verdict is not Known.YES:
+    if answer.verdict is Known.NO:
         raise HostError(
-            f"{step['text']}: {answer.reason or 'no answer'}; check that its switch port is in "
-            "the same network (VLAN) as the other NIC's"
+            f"{step['text']}: {answer.reason or 'no answer'}; check its cable and switch port, "
+            "that the port is in the same network (VLAN) as the other NIC's, and the gateway"
         )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from linkhold.actuators import guard
 from linkhold.actuators.checks import failures
-from linkhold.actuators.journal import APPLYING, CONFIRMED, FAILED, WAITING, boot_id
+from linkhold.actuators.journal import APPLYING, CONFIRMED, WAITING, boot_id
 from linkhold.actuators.perform import perform
 from linkhold.actuators.undo import undo
 from linkhold.model import HostError, LinkholdError
@@ -232,4 +232,4 @@ def filled(step: Document) -> Document:
         raise HostError(f"{path} cannot be read, so it could not be restored: {error}") from error
 
 
-__all__ = ["FAILED", "Options", "Transaction", "outcome_text", "roll_back"]
+__all__ = ["Options", "Transaction", "outcome_text", "roll_back"]

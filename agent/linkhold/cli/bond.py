@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 metavar="NIC",
                 help="leave this member alone, since somebody set it down; may be given again",
             )
-        if verb == "apply":
+        if verb in {"apply", "remove"}:
             one.add_argument(
                 "--manual",
                 action="store_true",

@@ -6,12 +6,14 @@ import json
 import os
 import signal
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkhold.actuators.compile import compiled
 from linkhold.actuators.journal import WAITING, Journal
 from linkhold.actuators.transaction import Options, Transaction
 from linkhold.cli import bond, bond_plan
+from linkhold.decide.bonding.steps import Refusal
 from linkhold.model import HostError
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         raise HostError("bond apply changes the network: run it as root (plan needs no root)")
     outcomes = []
     for name, settings in bond.wanted_bonds(args).items():
-        plan = bond_plan.make(name, settings)
+        plan = verifiable(bond_plan.make(name, settings), manual=args.manual)
         if not args.json:
             bond_plan.show(plan)
         outcome = "refused" if plan.refusals else _make(plan, args)
@@ -46,6 +48,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 _CODES = {"committed": 0, "as wanted": 0, "refused": REFUSED, "declined": REFUSED, WAITING: 3}
+
+
+def verifiable(plan: Plan, *, manual: bool) -> Plan:
+    """Return ``plan``, refused where only a person could tell whether it works and none will."""
+    if manual or not plan.unverified or not plan.phases or plan.refusals:
+        return plan
+    remedy = (
+        f"name an address that answers under bonds.{plan.bond}.targets, or say --manual and end "
+        "it with linkhold bond confirm"
+    )
+    refusal = Refusal(plan.bond, plan.unverified, remedy)
+    return replace(plan, refusals=(refusal,), phases=(), undo=())
 
 
 def _reasons(plan: Plan) -> dict[str, object]:

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 
 from linkhold.actuators.compile import compiled
 from linkhold.actuators.journal import WAITING, Journal
-from linkhold.actuators.remake import again, leniently
+from linkhold.actuators.remake import again, leniently, strange
 from linkhold.actuators.transaction import Options, Transaction, outcome_text, roll_back
 from linkhold.cli import bond_plan
 from linkhold.cli.bond import wanted_bonds
-from linkhold.cli.bond_apply import agreed, hangup_survived, tell
+from linkhold.cli.bond_apply import NOT_CONFIRMED, agreed, hangup_survived, tell, verifiable
 from linkhold.decide.bonding.remove import plan_removal
 from linkhold.model import HostError
-from linkhold.survey import holding, snapshot
+from linkhold.survey import snapshot
+from linkhold.survey.prepare import prepare_removal
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 WAIT_S = 20.0
 """An undo that the guard is at takes a NIC's link training and a few messages."""
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         outcome = _VERBS[args.verb](args, say)
     if args.json:
         print(json.dumps({"outcome": outcome}))
-    return 0
+    return NOT_CONFIRMED if outcome == WAITING else 0
 
 
 def _confirm(_args: argparse.Namespace, say: Callable[[str], None]) -> str:
@@ -72,15 +73,17 @@ def _rollback(_args: argparse.Namespace, say: Callable[[str], None]) -> str:
 def _remove(args: argparse.Namespace, say: Callable[[str], None]) -> str:
     journal = Journal()
     record = journal.committed().get(args.bond)
-    look = snapshot.take(("default", args.bond, *((record or {}).get("members", ()))))
-    plan = plan_removal(args.bond, look, record, holding.networkd_files())
+    look, asked = prepare_removal(args.bond, record)
+    plan = verifiable(plan_removal(args.bond, look, record, asked), manual=args.manual)
     if plan.refusals:
         raise HostError("; ".join(refusal.text for refusal in plan.refusals))
     for phase in plan.phases:
         say(f"  {phase.title}")
     if not args.yes and not agreed(f"take {args.bond} away?"):
         return "declined"
-    outcome = Transaction(journal, compiled(plan), say).run(Options())
+    outcome = Transaction(journal, compiled(plan), say).run(Options(manual=args.manual))
+    if outcome == WAITING:
+        say(f"it is put back in {plan.guard_s:g} s unless you run: linkhold bond confirm")
     say(f"{args.bond} is gone; {plan.record['live']} carries what it carried")
     return outcome
 
@@ -98,10 +101,14 @@ def _repair(args: argparse.Namespace, say: Callable[[str], None]) -> str:
         plan = bond_plan.make(args.bond, settings, spare)
         if plan.refusals:
             raise HostError("; ".join(refusal.text for refusal in plan.refusals))
+        for warning in plan.warnings:
+            say(f"warning: {warning}")
         document = leniently(compiled(plan), record)
     else:
         absent = {name for name in record["members"] if look.link(name) is None}
-        document = again(record, spare | absent)
+        apart = spare | absent
+        _refuse_strange(args.bond, strange(record, look, apart))
+        document = again(record, apart)
     if not document["phases"]:
         say(f"{args.bond} is as wanted")
         return "as wanted"
@@ -112,6 +119,13 @@ def _repair(args: argparse.Namespace, say: Callable[[str], None]) -> str:
     return outcome
 
 
-_VERBS = {"confirm": _confirm, "rollback": _rollback, "remove": _remove, "repair": _repair}
+def _refuse_strange(bond: str, found: Mapping[str, list[str]]) -> None:
+    for name, addresses in found.items():
+        raise HostError(
+            f"{name} has addresses that {bond} did not have ({', '.join(addresses)}): it is "
+            f"somebody's; take them away (ip address flush dev {name}), then: "
+            f"linkhold bond repair {bond}"
+        )
 
-__all__ = ["WAITING", "run"]
+
+_VERBS = {"confirm": _confirm, "rollback": _rollback, "remove": _remove, "repair": _repair}

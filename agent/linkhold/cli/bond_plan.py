@@ -6,13 +6,18 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from linkhold.actuators.journal import Journal
+from linkhold.actuators.journal import Journal, folder
 from linkhold.cli import bond
+from linkhold.decide.bonding.handover import LINKHOLD, NETWORK_MANAGER, NETWORKD
 from linkhold.decide.bonding.plan import plan
+from linkhold.model import HostError
+from linkhold.paths import find_state_dir
+from linkhold.survey import boot_unit, holding
 from linkhold.survey.prepare import prepare
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from linkhold.config import BondSettings
     from linkhold.decide.bonding.steps import Plan
@@ -35,15 +40,37 @@ def make(name: str, settings: BondSettings, spare: frozenset[str] | None = None)
     """Look at the host and return the plan for one bond; ``spare`` makes it a repair."""
     found = prepare(name, settings)
     asked = replace(found.asked, record=_record(name))
-    return plan(name, settings, found.look, found.survey, asked, spare=spare)
+    persist = asked.record.get("persist")
+    if found.look.link(name) is not None and persist in {NETWORKD, NETWORK_MANAGER}:
+        held = replace(asked.holding, text=holding.own_text(name, persist), unread=())
+        asked = replace(asked, holding=held)
+    made = plan(name, settings, found.look, found.survey, asked, spare=spare)
+    return with_boot_warning(made, asked.record)
+
+
+def with_boot_warning(made: Plan, record: Mapping[str, Any]) -> Plan:
+    """Add to a plan that nobody makes its bond at the next boot, if so."""
+    persist = record.get("persist", made.record.get("persist"))
+    if made.refusals or persist != LINKHOLD or not boot_unit.missing():
+        return made
+    text = (
+        f"{made.bond} will not be there after a boot: no network manager owns its members, and "
+        f"{boot_unit.UNIT} is not enabled; run: systemctl enable {boot_unit.UNIT}"
+    )
+    return replace(made, warnings=(*made.warnings, text))
 
 
 def _record(name: str) -> dict[str, Any]:
     """Return what was kept when the bond was made; nothing where only root may read it."""
     try:
-        return Journal().committed().get(name, {})
-    except OSError:
+        return journal_to_read().committed().get(name, {})
+    except (HostError, OSError):
         return {}
+
+
+def journal_to_read() -> Journal:
+    """Return the node's journal, also for a user who is not root and may not be let in."""
+    return Journal(find_state_dir() / folder().name)
 
 
 def document(one: Plan) -> dict[str, Any]:

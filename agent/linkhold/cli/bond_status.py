@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from linkhold import config
-from linkhold.actuators.journal import Journal
-from linkhold.decide.bonding.plan import named_options
-from linkhold.decide.bonding.readback import differing
+from linkhold.actuators.journal import FAILED, WAITING
+from linkhold.cli.bond_plan import journal_to_read
+from linkhold.decide.bonding.readback import differing, named
 from linkhold.decide.bonds import MODES
 from linkhold.model import HostError
 from linkhold.survey import snapshot
@@ -17,15 +18,17 @@ from linkhold.survey import snapshot
 if TYPE_CHECKING:
     import argparse
 
+    from linkhold.actuators.journal import Journal
     from linkhold.model.look import Look, LookedLink
 
+NOT_LET_IN = "run as root to see changes and records"
 MII = ("up", "going down", "down", "going back")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print every bond of the host; return 1 when one that is meant is missing or not whole."""
     look = snapshot.take()
-    journal = Journal()
+    journal = journal_to_read()
     wanted = set(config.load(args.config).bonds)
     records, problem = _records(journal)
     bonds = [
@@ -39,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     document = {
         "bonds": bonds,
         "missing": missing,
-        "change": _change(change),
+        "change": _change(journal, change),
         "last": _read(journal.last, problem),
         "problems": problem,
     }
@@ -55,10 +58,14 @@ def _records(journal: Journal) -> tuple[dict[str, dict[str, Any]], list[str]]:
     try:
         return journal.committed(), []
     except HostError as error:
+        if isinstance(error.__cause__, PermissionError):
+            return {}, [NOT_LET_IN]
         return {}, [str(error)]
 
 
 def _read(what: Any, problems: list[str]) -> dict[str, Any] | None:
+    if NOT_LET_IN in problems:
+        return None
     try:
         found: dict[str, Any] | None = what()
     except HostError as error:
@@ -67,17 +74,20 @@ def _read(what: Any, problems: list[str]) -> dict[str, Any] | None:
     return found
 
 
-def _change(found: dict[str, Any] | None) -> dict[str, Any] | None:
+def _change(journal: Journal, found: dict[str, Any] | None) -> dict[str, Any] | None:
     if found is None:
         return None
     keys = ("id", "bond", "action", "state", "pid", "problems")
-    return {key: found[key] for key in keys if key in found}
+    left_s = max(0.0, (found["deadline_mono_ns"] - time.monotonic_ns()) / 1e9)
+    shown = {key: found[key] for key in keys if key in found}
+    shown["undone_in_s"] = round(left_s, 1) if found["state"] == WAITING else None
+    return {**shown, "left": journal.is_left(found)}
 
 
 def _bond(
     look: Look, link: LookedLink, record: dict[str, Any] | None, wanted: set[str]
 ) -> dict[str, Any]:
-    options = named_options(look, link.bond or {})
+    options = named(look, link.bond or {})
     members = {port.name: _member(port) for port in look.ports_of(link.index)}
     monitored = bool(options.get("miimon") or options.get("arp_interval"))
     good = sum(member["good"] for member in members.values())
@@ -125,10 +135,8 @@ def _show(document: dict[str, Any]) -> None:
         print("no bond on this host, and none configured")
     change = document["change"]
     if change is not None:
-        print(
-            f"a change is not finished: {change['action']} {change['bond']} is {change['state']}; "
-            "end it with: linkhold bond confirm, or linkhold bond rollback"
-        )
+        what = f"{change['action']} {change['bond']} is {change['state']}"
+        print(f"a change is not finished: {what}; {_to_do(change)}")
     last = document["last"]
     if last is not None:
         when = datetime.fromtimestamp(last["at"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
@@ -136,6 +144,18 @@ def _show(document: dict[str, Any]) -> None:
         print(f"last change: {last['action']} {last['bond']}, {last['ended']} at {when}{reason}")
     for problem in document["problems"]:
         print(problem)
+
+
+def _to_do(change: dict[str, Any]) -> str:
+    """Return what somebody can do about an unfinished change."""
+    if change["left"]:
+        return "nobody is at work on it any more; end it with: linkhold bond rollback"
+    if change["state"] == WAITING:
+        end = "end it with: linkhold bond confirm, or linkhold bond rollback"
+        return f"undone in {change['undone_in_s']:.0f} s unless confirmed; {end}"
+    if change["state"] == FAILED:
+        return "undoing it failed; try again with: linkhold bond rollback"
+    return f"process {change.get('pid', '?')} is at work; wait until it has ended"
 
 
 def _show_bond(bond: dict[str, Any]) -> None:

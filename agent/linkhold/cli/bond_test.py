@@ -15,7 +15,8 @@ from linkhold.cli.bond_apply import hangup_survived
 from linkhold.config import load
 from linkhold.config.settings import BondSettings
 from linkhold.decide.bonding.objects import belongings
-from linkhold.decide.bonding.plan import named_options, split_targets
+from linkhold.decide.bonding.plan import split_targets
+from linkhold.decide.bonding.readback import named
 from linkhold.decide.bonding.steps import Burst, Phase, Plan, SetBond, Undo
 from linkhold.model import HostError
 from linkhold.model.survey import Known
@@ -58,7 +59,7 @@ def _bond(look: Look, name: str) -> tuple[LookedLink, Mapping[str, object]]:
     if link is None or link.bond is None:
         there = ", ".join(one.name for one in look.links if one.kind == "bond") or "none"
         raise HostError(f"{name} is no bond on this host; bonds here: {there}")
-    options = named_options(look, link.bond)
+    options = named(look, link.bond)
     if options.get("mode") != 1 or not options["active_slave"]:
         raise HostError(f"{name} has no active member to move away from; see linkhold bond status")
     return link, options

@@ -10,9 +10,14 @@ from linkhold.actuators.compile import compiled
 from linkhold.actuators.journal import Journal
 from linkhold.actuators.transaction import Options, Transaction, outcome_text, roll_back
 from linkhold.cli.bond_apply import agreed, hangup_survived, tell
+from linkhold.config.settings import Mode
+from linkhold.control import ControlClient
+from linkhold.decide.bonding.handover import NONE
+from linkhold.decide.bonding.release import plan_release
 from linkhold.decide.bonding.remove import plan_removal
 from linkhold.model import HostError, LinkholdError
-from linkhold.survey import holding, snapshot
+from linkhold.paths import CONTROL_SOCKET, answers_in, find_run_dir
+from linkhold.survey.prepare import prepare_removal
 
 if TYPE_CHECKING:
     import argparse
@@ -39,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if not what:
         tell("nothing to restore: linkhold has changed nothing here")
         return 0
+    _refuse_beside_agent()
     if not args.yes and not agreed(f"take back {what}?"):
         return 1
     problems = []
@@ -50,6 +56,27 @@ def run(args: argparse.Namespace) -> int:
     for problem in problems:
         tell(f"not restored: {problem}")
     return 1 if problems else 0
+
+
+def _refuse_beside_agent() -> None:
+    """Raise :class:`HostError` where a running agent would make it all again at once."""
+    where = find_run_dir()
+    if not answers_in(where):
+        return
+    client = None
+    try:
+        client = ControlClient(where / CONTROL_SOCKET)
+        mode = str(client.ask("mode")["mode"])
+    except (LinkholdError, KeyError):
+        mode = "unknown"
+    finally:
+        if client is not None:
+            client.close()
+    if mode != Mode.OBSERVE.value:
+        raise HostError(
+            f"an agent runs here in mode {mode} and would make it all again; stop it first "
+            "(systemctl stop linkhold-agent), or set mode: observe and reload it"
+        )
 
 
 def _found(journal: Journal) -> str:
@@ -85,15 +112,23 @@ def _unfinished(journal: Journal) -> list[str]:
 
 def _remove(journal: Journal, bond: str) -> list[str]:
     record = journal.committed()[bond]
-    look = snapshot.take(("default", bond, *record["members"]))
+    look, asked = prepare_removal(bond, record)
     if look.link(bond) is None:
         journal.forget(bond)
         tell(f"{bond} is gone already")
         return []
-    plan = plan_removal(bond, look, record, holding.networkd_files())
+    adjusted = record.get("persist") == NONE
+    plan = plan_release(bond, look, record) if adjusted else plan_removal(bond, look, record, asked)
+    if adjusted and not plan.phases:
+        journal.forget(bond)
+        tell(f"{bond} is somebody's, and nothing of what was adjusted is left")
+        return []
     try:
         Transaction(journal, compiled(plan), lambda _: None).run(Options())
     except LinkholdError as error:
         return [str(error)]
+    if adjusted:
+        tell(f"{bond} has its old options and members again; others made it, so it stays")
+        return []
     tell(f"{bond} is gone; {plan.record['live'] or 'no NIC'} carries what it carried")
     return []

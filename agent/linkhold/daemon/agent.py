@@ -76,7 +76,7 @@ class Agent:
         self._keeper = Keeper(
             start.state_dir, settings.outbox, self._report, fleet=bool(settings.mqtt.fleet)
         )
-        self._questions = Questions(self._keeper, self._document)
+        self._questions = Questions(self._keeper, self._document, lambda: self._context)
         self._control = ControlServer(start.run_dir / CONTROL_SOCKET, self._questions.handlers())
         self._publisher = Publisher(
             identity,

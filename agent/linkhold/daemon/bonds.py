@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from linkhold.actuators.journal import FAILED, Journal, folder
+from linkhold.actuators.journal import FAILED, Journal, boot_id, folder
 from linkhold.actuators.remake import keep_in_run
 from linkhold.children import Child
 from linkhold.config.settings import Mode
@@ -40,6 +40,7 @@ from linkhold.threads import in_thread
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from linkhold.actuators.journal import Document
     from linkhold.config.settings import Settings
     from linkhold.decide.keeping.values import Reading as KeepReading
     from linkhold.decide.readings import Reading
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 
 READ_JOURNAL_S = 5.0
 """How often the journal is read while nothing differs: somebody may change a bond by hand."""
+RUN_AGAIN_S = 60.0
+"""How often the files in /run are tried again while members are missing or a disk is full."""
 SETTLED_NS = 2_000_000_000
 DISK_S = 5.0
 """A disk that takes longer does not answer."""
@@ -177,20 +180,13 @@ class BondKeeper:
     # The journal, and who did it.
 
     async def _read_again_and_again(self) -> None:
-        kept = False
+        run = RunFiles()
         while True:
             async with self._disk:
                 self._take(await self._read_journal())
-            kept = kept or not self._rules.enforce or await self._keep_in_run()
+            if self._rules.enforce and self._host is not None:
+                await run.keep(self._host)
             await asyncio.sleep(READ_JOURNAL_S)
-
-    async def _keep_in_run(self) -> bool:
-        """See to it that a restart of networkd leaves the bonds alone; True when that is done."""
-        try:
-            return await asyncio.wait_for(in_thread(lambda: keep_in_run(Journal())), DISK_S)
-        except (asyncio.TimeoutError, HostError, OSError) as error:
-            log.warning("a restart of networkd may take bonds down for a moment: %s", error)
-            return True
 
     async def _inquire(self, action: Inquire) -> None:
         found = Found(JournalSeen())
@@ -240,6 +236,44 @@ class BondKeeper:
             self._take(Ended(bond, await self._read_journal(), error))
 
 
+def _stuck(journal: Journal, change: Document) -> str:
+    """Return why an unfinished change will not end by itself, empty where it will."""
+    if change["state"] == FAILED:
+        return "could not be undone"
+    if change.get("boot_id") != boot_id():
+        return "was not finished before the last boot"
+    return "was left by the one who made it" if journal.is_left(change) else ""
+
+
+class RunFiles:
+    """Sees to it, once after a boot, that a restart of networkd leaves the bonds alone."""
+
+    def __init__(self) -> None:
+        self._done = False
+        self._ports: dict[str, list[str]] = {}
+        self._next_s = 0.0
+        self._error = ""
+
+    async def keep(self, host: HostNetwork) -> None:
+        """Try it, unless that is done: when members come or go, else once in a minute."""
+        if self._done:
+            return
+        bonds = [link for link in host.links.values() if link.bond is not None]
+        ports = {bond.name: [port.name for port in host.ports_of(bond.index)] for bond in bonds}
+        if ports == self._ports and time.monotonic() < self._next_s:
+            return
+        self._ports, self._next_s = ports, time.monotonic() + RUN_AGAIN_S
+        error = ""
+        try:
+            work = in_thread(lambda: keep_in_run(Journal(), ports))
+            self._done = await asyncio.wait_for(work, DISK_S)
+        except (asyncio.TimeoutError, HostError, OSError, KeyError) as problem:
+            error = str(problem) or "the disk does not answer"
+        if error and error != self._error:
+            log.warning("a restart of networkd may take bonds down for a moment: %s", error)
+        self._error = error
+
+
 class JournalReader:
     """Reads the journal of changes again only when its folder changed: files there are replaced."""
 
@@ -256,7 +290,9 @@ class JournalReader:
         seen = read_journal()
         # A later change within the same tick of the file system's clock would look like this one.
         settled = time.time_ns() - mark > SETTLED_NS
-        self._known = (mark, seen) if settled and not seen.problem else None
+        # Whoever is at work may die without a trace in the folder.
+        sure = settled and not seen.problem and not seen.busy
+        self._known = (mark, seen) if sure else None
         return seen
 
 
@@ -265,16 +301,15 @@ def read_journal() -> JournalSeen:
     journal = Journal()
     try:
         committed, change, last = frozenset(journal.committed()), journal.read(), journal.last()
+        busy = str(change["bond"]) if change is not None else ""
+        why = _stuck(journal, change) if change is not None else ""
     except (HostError, OSError, KeyError) as error:
         return JournalSeen(problem=f"the journal of changes cannot be read: {error}")
     last = last or {}
-    problem = ""
-    if change is not None and change["state"] == FAILED:
-        hint = "end it with: linkhold bond rollback"
-        problem, change = f"a change of {change['bond']} could not be undone; {hint}", None
+    problem = f"a change of {busy} {why}; end it with: linkhold bond rollback" if why else ""
     return JournalSeen(
         committed,
-        busy=change["bond"] if change else "",
+        busy="" if why else busy,
         last=str(last.get("id", "")),
         last_bond=str(last.get("bond", "")),
         problem=problem,

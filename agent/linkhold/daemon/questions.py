@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from linkhold.control import Peer
+    from linkhold.decide.node import Context
     from linkhold.store.keeper import Keeper
     from linkhold.store.outbox import Stored
 
@@ -24,20 +25,26 @@ HISTORY_WAIT_S = 4.0
 
 
 class Questions:
-    """What ``linkhold status`` and ``linkhold events`` ask."""
+    """What ``linkhold status``, ``events`` and ``restore`` ask."""
 
-    def __init__(self, keeper: Keeper, document: Callable[[], bytes]) -> None:
+    def __init__(
+        self, keeper: Keeper, document: Callable[[], bytes], context: Callable[[], Context]
+    ) -> None:
         self._keeper = keeper
         self._document = document
+        self._context = context
 
     def handlers(
         self,
     ) -> dict[str, Callable[[Mapping[str, Any], Peer], Awaitable[bytes]]]:
         """Return the requests by name."""
-        return {"state": self._state, "events": self._events}
+        return {"state": self._state, "events": self._events, "mode": self._tell_mode}
 
     async def _state(self, _request: Mapping[str, Any], _peer: Peer) -> bytes:
         return b'"state":' + self._document()
+
+    async def _tell_mode(self, _request: Mapping[str, Any], _peer: Peer) -> bytes:
+        return b'"mode":' + dumps(self._context().settings.mode.value)
 
     async def _events(self, request: Mapping[str, Any], _peer: Peer) -> bytes:
         """Answer with the newest events of the last ``since_s`` seconds, at most ``limit``.

@@ -222,6 +222,7 @@ class UplinkKeeper:
 
     async def _look(self) -> None:
         """Look what our routes do, and show it; again after a while."""
+        front: Front | None = None
         async with self._kernel:
             try:
                 front = await in_thread(uplink_routes.look)
@@ -234,7 +235,8 @@ class UplinkKeeper:
         if not self._running:
             return
         self._again = self._loop.call_later(LOOK_AGAIN_S, self._look_again)
-        if front.remains and not self._placed and self._rules.enforce and not self._memory.moving:
+        idle = not self._placed and not self._memory.moving
+        if front is not None and front.remains and idle and self._rules.enforce:
             await self._withdraw()
         self._show()
 

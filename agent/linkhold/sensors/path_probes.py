@@ -8,17 +8,17 @@ bound to an inactive port of a bond hears what arrives there though the bond dro
 
 from __future__ import annotations
 
-import array
 import contextlib
 import select
 import socket
-import struct
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from linkhold.decide.probing import Answer
-from linkhold.sensors import path_frames as frames
+from linkhold.frames import neighbours
+from linkhold.frames.filters import advertisement_filter, arp_filter
+from linkhold.frames.packet_socket import open_packet_socket, receive_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from linkhold.decide.probing import SendProbe, Sights
     from linkhold.decide.probing.values import BondSight, MemberSight
 
-SO_ATTACH_FILTER = 26
-SOL_PACKET, PACKET_ADD_MEMBERSHIP, PACKET_MR_UNICAST = 263, 1, 3
 RECEIVE_BYTES = 32 << 10
 FRAME_BYTES = 256
 BATCH_FRAMES = 64
@@ -86,14 +84,12 @@ class PathProbes:
                 self.problems[port.bond] = f"cannot probe {port.member}: {error.strerror}"
 
     def _open(self, port: _Port) -> None:
-        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
+        sock = open_packet_socket(_filter(port))
         try:
-            sock.setblocking(False)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
-            _attach(sock, port)
             sock.bind((port.member, port.protocol))
             if port.standby_mac:
-                _receive_for(sock, port.index, port.standby_mac)
+                receive_for(sock, port.index, port.standby_mac)
         except OSError:
             sock.close()
             raise
@@ -122,7 +118,7 @@ class PathProbes:
         if sock is None or not probe.source_mac:
             self.counters["probe_send_failures"] += 1
             return False
-        frame = frames.probe(
+        frame = neighbours.probe(
             target.address, probe.target_mac, source, probe.source_mac, target.vlan_id
         )
         try:
@@ -155,7 +151,7 @@ class PathProbes:
         return None
 
     def _answer(self, port: _Port, frame: bytes) -> Answer | None:
-        heard = frames.heard(frame)
+        heard = neighbours.heard(frame)
         if heard is None or heard.address not in port.targets:
             self.counters["probe_frames_malformed"] += 1
             return None
@@ -166,7 +162,7 @@ class PathProbes:
 
 
 def _ports(bond: BondSight) -> Iterator[_Port]:
-    for family in (frames.ETH_P_ARP, frames.ETH_P_IPV6):
+    for family in (neighbours.ETH_P_ARP, neighbours.ETH_P_IPV6):
         targets = tuple(t.address for t in bond.targets if _protocol(t.address) == family)
         if targets:
             yield from (_port(bond, member, family, targets) for member in bond.members)
@@ -179,24 +175,9 @@ def _port(bond: BondSight, member: MemberSight, family: int, targets: tuple[str,
 
 
 def _protocol(address: str) -> int:
-    return frames.ETH_P_IPV6 if ":" in address else frames.ETH_P_ARP
+    return neighbours.ETH_P_IPV6 if ":" in address else neighbours.ETH_P_ARP
 
 
-def _attach(sock: socket.socket, port: _Port) -> None:
-    """Attach the filter before the socket is bound, so that nothing else ever gets in."""
-    arp = port.protocol == frames.ETH_P_ARP
-    program = (frames.arp_filter if arp else frames.advertisement_filter)(port.targets)
-    code = array.array("B", program)
-    # struct sock_fprog: unsigned short len, struct sock_filter *filter.
-    sock.setsockopt(
-        socket.SOL_SOCKET,
-        SO_ATTACH_FILTER,
-        struct.pack("@HP", len(program) // 8, code.buffer_info()[0]),
-    )
-
-
-def _receive_for(sock: socket.socket, index: int, mac: str) -> None:
-    """Let the NIC pass frames for ``mac`` up, as long as the socket is open."""
-    # struct packet_mreq: int ifindex, unsigned short type, alen, unsigned char address[8].
-    request = struct.pack("@iHH8s", index, PACKET_MR_UNICAST, 6, frames.octets(mac))
-    sock.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, request)
+def _filter(port: _Port) -> bytes:
+    arp = port.protocol == neighbours.ETH_P_ARP
+    return arp_filter(port.targets) if arp else advertisement_filter(port.targets)

@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from linkhold.decide.uplinks import Answer
+from linkhold.frames.checksum import checksum
 
 ECHO = {socket.AF_INET: (8, 0), socket.AF_INET6: (128, 129)}
 """Types of request and reply: RFC 792, RFC 4443."""
@@ -193,14 +194,6 @@ def _let_replies_pass(endpoint: socket.socket, family: int) -> None:
     words = [0xFFFFFFFF] * 8
     words[reply >> 5] &= ~(1 << (reply & 31)) & 0xFFFFFFFF
     endpoint.setsockopt(socket.IPPROTO_ICMPV6, ICMPV6_FILTER, struct.pack("=8I", *words))
-
-
-def checksum(data: bytes) -> int:
-    """Return the internet checksum (RFC 1071) of ``data``."""
-    total = sum(struct.unpack(f"!{len(data) // 2}H", data)) if len(data) % 2 == 0 else 0
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF
 
 
 @cache

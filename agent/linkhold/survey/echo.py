@@ -10,6 +10,8 @@ import socket
 import struct
 import time
 
+from linkhold.frames.checksum import checksum
+
 ECHO_REQUEST = {4: 8, 6: 128}
 ECHO_REPLY = {4: 0, 6: 129}
 """RFC 792 and RFC 4443."""
@@ -46,12 +48,12 @@ def _ask(raw: socket.socket, host: str, version: int, sequence: int, timeout_s: 
 
 
 def request(version: int, sequence: int, payload: bytes) -> bytes:
-    """Return an echo request of IP ``version``; the length of ``payload`` must be even.
+    """Return an echo request of IP ``version``.
 
     The kernel fills in the checksum of ICMPv6 (RFC 3542, section 3.1).
     """
     head = _ECHO.pack(ECHO_REQUEST[version], 0, 0, os.getpid() & 0xFFFF, sequence & 0xFFFF)
-    check = _checksum(head + payload) if version == IPV4 else 0
+    check = checksum(head + payload) if version == IPV4 else 0
     return head[:2] + struct.pack("!H", check) + head[4:] + payload
 
 
@@ -64,10 +66,3 @@ def reply_payload(version: int, data: bytes) -> bytes | None:
     if data[start : start + 1] != bytes((ECHO_REPLY[version],)):
         return None
     return data[start + _ECHO.size :]
-
-
-def _checksum(data: bytes) -> int:
-    """RFC 1071, for an even number of bytes."""
-    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
-    total = (total >> 16) + (total & 0xFFFF)
-    return ~(total + (total >> 16)) & 0xFFFF

@@ -1,10 +1,14 @@
 """Whether an address answers ARP or neighbour discovery through one NIC that has no address.
 
-The question names no sender (0.0.0.0 as in RFC 5227, :: as for a duplicate address test), so it
-changes nobody's tables. The frame's MAC is the NIC's own. On a port of a bond it is the burned-in
-one, so that no switch learns the bond's MAC on a wrong port; where the bond goes by that very
-address (it has it from its first port) and another port is the active one, the same with the
-"locally administered" bit turned. Standard library only: the guard process uses it too.
+By ARP the question names no sender (0.0.0.0, RFC 5227), so it changes nobody's tables. By neighbour
+discovery it names a link-local address made of the MAC that asks, which is nobody's and all that
+the target remembers: from :: it would be a claim to the target's address, which the target gives
+up when it is just taking it (see linkhold.frames.neighbours).
+
+The frame's MAC is the NIC's own. On a port of a bond it is the burned-in one, so that no switch
+learns the bond's MAC on a wrong port; where the bond goes by that very address (it has it from its
+first port) and another port is the active one, the same with the "locally administered" bit
+turned. Standard library only: the guard process uses it too.
 """
 
 from __future__ import annotations
@@ -17,8 +21,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from linkhold.frames import neighbours
 from linkhold.model.survey import Answer, Known
-from linkhold.survey import frames
 from linkhold.survey.packets import PacketPort
 
 if TYPE_CHECKING:
@@ -92,13 +96,13 @@ def _flags(interface: str) -> int:
         return int(struct.unpack_from("@H", fcntl.ioctl(any_socket, SIOCGIFFLAGS, request), 16)[0])
 
 
-def _source(port: PacketPort, mac: str) -> bytes:
+def _source(port: PacketPort, mac: str) -> str:
     """Return the MAC to send from."""
     if port.hardware != ARPHRD_ETHER:
         raise _Cannot(f"{port.interface} is no Ethernet interface (ARPHRD {port.hardware})")
-    chosen = mac or _port_mac(port.interface)
+    chosen = mac or _port_mac(port.interface) or port.mac
     try:
-        return frames.mac_bytes(chosen) if chosen else port.mac
+        return neighbours.octets(chosen).hex(":")
     except ValueError as error:
         raise _Cannot(str(error)) from None
 
@@ -122,7 +126,7 @@ def _sysfs(interface: str, attribute: str) -> str:
 class _Questions:
     """The same questions put several times, until one is answered."""
 
-    def __init__(self, port: PacketPort, source: bytes, wanted: dict[str, int]) -> None:
+    def __init__(self, port: PacketPort, source: str, wanted: dict[str, int]) -> None:
         self._port = port
         self._interface = port.interface
         self._source = source
@@ -138,22 +142,21 @@ class _Questions:
             found = self._wait(start + timeout_s * number / tries)
             if found is not None:
                 took_ms = (time.monotonic() - self._sent) * 1000
-                mac = found.mac.hex(":")
-                return Answer(Known.YES, self._interface, found.address, mac, took_ms)
+                return Answer(Known.YES, self._interface, found.address, found.mac, took_ms)
         return self._silence(timeout_s, tries)
 
     def _send_all(self) -> None:
         self._sent, self._error = time.monotonic(), None
-        for target, family in self._wanted.items():
+        for target in self._wanted:
             try:
-                self._port.send(_question(self._source, target, family))
+                self._port.send(neighbours.probe(target, "", "", self._source))
             except OSError as error:
                 self._error = error
 
-    def _wait(self, until: float) -> frames.Neighbour | None:
+    def _wait(self, until: float) -> neighbours.Heard | None:
         while self._port.wait(until - time.monotonic()):
             for frame in self._port.received():
-                found = frames.neighbour(frame)
+                found = neighbours.heard(frame)
                 if found and found.address in self._wanted and found.mac != self._source:
                     return found
         return None
@@ -170,12 +173,6 @@ class _Questions:
         if not flags & IFF_RUNNING:
             reason = f"{self._interface} has no carrier"
         return Answer(Known.NO, self._interface, reason=reason)
-
-
-def _question(mac: bytes, target: str, family: int) -> bytes:
-    if family == socket.AF_INET6:
-        return frames.solicitation(mac, target)
-    return frames.arp(frames.ARP_REQUEST, (mac, "0.0.0.0"), (bytes(6), target))  # noqa: S104 - RFC 5227
 
 
 def _in_words(interface: str, error: OSError) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from linkhold.decide.bonding.handover import Holding
+from linkhold.decide.bonding.handover import Holding, own_profile
 from linkhold.model.survey import OwnerKind
 
 if TYPE_CHECKING:
@@ -36,6 +36,19 @@ def of(owner: Owner | None, index: int) -> Holding:
         in_use=networkd_files() if networkd else (),
         unread=unread,
     )
+
+
+def own_text(bond: str, persist: str) -> str:
+    """Return the profile that linkhold gave to a manager for a bond, empty where it has none.
+
+    Without drop-ins: they stay where they are, those in /run of one boot's too. Whether the
+    manager runs at the moment does not matter.
+    """
+    path = own_profile(bond, persist)
+    try:
+        return Path(path).read_text(encoding="utf-8") if path else ""
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _texts(owner: Owner) -> tuple[str, tuple[str, ...]]:

@@ -9,14 +9,14 @@ Standard library only.
 
 from __future__ import annotations
 
-import array
 import contextlib
 import select
 import socket
 import struct
 from typing import TYPE_CHECKING
 
-from linkhold.survey import frames
+from linkhold.frames.filters import answer_filter
+from linkhold.frames.packet_socket import SOL_PACKET, open_packet_socket, receive_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,35 +24,14 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 ETH_P_ALL = 3
-SOL_PACKET = 263
-PACKET_ADD_MEMBERSHIP, PACKET_AUXDATA, PACKET_IGNORE_OUTGOING = 1, 8, 23
-PACKET_MR_MULTICAST, PACKET_MR_UNICAST = 0, 3
+PACKET_AUXDATA, PACKET_IGNORE_OUTGOING = 8, 23
 PACKET_OUTGOING = 4
 TP_STATUS_VLAN_VALID = 0x10
 VLAN_ID = 0xFFF
-SO_ATTACH_FILTER = 26
 FRAME_BYTES = 2048
 MAX_FRAMES = 1000  # taken at once: a storm must not keep the caller from its deadline
 
-_MEMBERSHIP = struct.Struct("@iHH8s")
 _AUXDATA = struct.Struct("@IIIHHHH")
-_INSTRUCTION = struct.Struct("@HBBI")
-_PROGRAM = struct.Struct("@HP")
-
-LOAD_HALF, LOAD_BYTE, JUMP_EQUAL, RETURN = 0x28, 0x30, 0x15, 0x06  # linux/bpf_common.h
-ANSWERS = (  # code, jump if true, jump if false, operand
-    (LOAD_HALF, 0, 0, 12),
-    (JUMP_EQUAL, 0, 2, frames.ETH_P_ARP),
-    (LOAD_HALF, 0, 0, 20),
-    (JUMP_EQUAL, 5, 6, frames.ARP_REPLY),
-    (JUMP_EQUAL, 0, 5, frames.ETH_P_IPV6),
-    (LOAD_BYTE, 0, 0, 20),
-    (JUMP_EQUAL, 0, 3, socket.IPPROTO_ICMPV6),
-    (LOAD_BYTE, 0, 0, 54),
-    (JUMP_EQUAL, 0, 1, frames.ND_ADVERTISEMENT),
-    (RETURN, 0, 0, FRAME_BYTES),
-    (RETURN, 0, 0, 0),
-)
 
 
 class PacketPort:
@@ -63,21 +42,16 @@ class PacketPort:
 
     def __init__(self, interface: str) -> None:
         self.interface = interface
-        # Of no protocol until the filter is there: else it fills with what others talk.
-        self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
+        self._socket = open_packet_socket(answer_filter())
         try:
             self._prepare()
         except OSError:
             self._socket.close()
             raise
         name = self._socket.getsockname()
-        self.hardware, self.mac = int(name[3]), bytes(name[4])
+        self.hardware, self.mac = int(name[3]), bytes(name[4]).hex(":")
 
     def _prepare(self) -> None:
-        self._socket.setblocking(False)
-        code = array.array("B", b"".join(_INSTRUCTION.pack(*line) for line in ANSWERS))
-        request = _PROGRAM.pack(len(ANSWERS), code.buffer_info()[0])
-        self._socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, request)
         self._socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
         with contextlib.suppress(OSError):  # since Linux 4.20; spares a copy of each frame sent
             self._socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
@@ -89,14 +63,10 @@ class PacketPort:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def let_in(self, mac: bytes) -> None:
-        """Have the NIC take frames to ``mac`` and to all IPv6 nodes, while the socket is open."""
-        index = socket.if_nametoindex(self.interface)
-        groups = [(PACKET_MR_MULTICAST, frames.ALL_NODES_MAC)]
-        groups += [(PACKET_MR_UNICAST, mac)] if mac != self.mac else []
-        for kind, address in groups:
-            request = _MEMBERSHIP.pack(index, kind, len(address), address)
-            self._socket.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, request)
+    def let_in(self, mac: str) -> None:
+        """Have the NIC take frames to ``mac``, while the socket is open."""
+        if mac != self.mac:
+            receive_for(self._socket, socket.if_nametoindex(self.interface), mac)
 
     def send(self, frame: bytes) -> None:
         """Send one frame as it is."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import ipaddress
-import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from ipaddress import IPv6Network, ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from linkhold.decide.bonding.objects import belongings
 from linkhold.decide.bonding.plan import Asked, live_member, split_targets
+from linkhold.decide.bonding.remove import Leaving, targets_of
 from linkhold.decide.bonding.wanted import resolve
-from linkhold.survey import echo, holding, host, snapshot
+from linkhold.model.survey import Known
+from linkhold.survey import echo, firewall, holding, host, owners, session, snapshot
+from linkhold.survey.files import Reader
 from linkhold.survey.gateway import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
     from linkhold.config.settings import BondSettings
     from linkhold.decide.bonding.wanted import Wanted
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 ASK_S = 2.0
 ECHO_S = 0.5
+LINK_LOCAL = IPv6Network("fe80::/10")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ def prepare(name: str, settings: BondSettings) -> Prepared:
     carrier = name if look.link(name) is not None else live or next(iter(wanted.members), "")
     owner, link = survey.owner(carrier), look.link(carrier)
     held = holding.of(owner, link.index if link is not None else 0)
-    asked = replace(_ask(wanted, look), holding=held)
+    asked = replace(_ask(wanted, look), holding=held, mentions=firewall.mentions(wanted.members))
     return Prepared(look, survey, asked)
 
 
@@ -63,21 +67,33 @@ def _ask(wanted: Wanted, look: Look) -> Asked:
         for member in wanted.members
         if near and member != live and standing is None and look.link(member) is not None
     }
-    hosts = dict.fromkeys((*far, *_own_session()))
-    pings = tuple(h for h in hosts if echo.answers(h, timeout_s=ECHO_S))
-    return Asked(answers, pings)
+    return Asked(answers, pings((*near, *far)))
 
 
-def _own_session() -> Iterator[str]:
-    """Yield the address from which the operator's SSH session comes, if there is one.
+def pings(targets: tuple[str, ...]) -> tuple[str, ...]:
+    """Return which of ``targets`` and the operator's own SSH client answer an echo now.
 
-    SSH_CONNECTION holds it (ssh(1)); sudo drops the variable unless told otherwise.
+    They are asked over the host's own routing, which a question on one NIC does not use; so no
+    link-local address is, which belongs to one NIC.
     """
-    for variable in ("SSH_CONNECTION", "SSH_CLIENT"):
-        address = os.environ.get(variable, "").partition(" ")[0]
-        try:
-            ipaddress.ip_address(address.partition("%")[0])
-        except ValueError:
-            continue
-        yield address
-        return
+    hosts = dict.fromkeys((*targets, *filter(None, (session.client(),))))
+    routed = (host for host in hosts if not _is_of_a_link(host))
+    return tuple(host for host in routed if echo.answers(host, timeout_s=ECHO_S))
+
+
+def _is_of_a_link(host: str) -> bool:
+    return ip_address(host.partition("%")[0]) in LINK_LOCAL
+
+
+def prepare_removal(name: str, record: Mapping[str, Any] | None) -> tuple[Look, Leaving]:
+    """Look at the host, and ask the gateways through each member of a bond."""
+    look = snapshot.take(("default", name, *(record or {}).get("members", ())))
+    bond = look.link(name)
+    if bond is None:
+        return look, Leaving()
+    (owner,) = owners.look(Reader(Path("/")), {name: bond.index})
+    near, far = split_targets(targets_of(record), belongings(look, name))
+    members = [port.name for port in look.ports_of(bond.index)] if near else []
+    dead = {one for one in members if ask(one, near, timeout_s=ASK_S).verdict is Known.NO}
+    echoing = pings((*near, *far))
+    return look, Leaving(owner, frozenset(dead), echoing, holding.networkd_files())

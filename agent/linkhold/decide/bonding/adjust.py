@@ -34,7 +34,7 @@ ARP_MONITOR = ("arp_interval", "arp_validate", "arp_ip_target", "ns_ip6_target")
 def wanted_changes(wanted: Wanted, bond: Mapping[str, object]) -> dict[str, tuple[object, object]]:
     """Return the options of a standing bond that differ: name -> (wanted, seen).
 
-    ``bond`` has interfaces by name (:func:`linkhold.actuators.checks.named`). An option that
+    ``bond`` has interfaces by name (:func:`linkhold.decide.bonding.readback.named`). An option that
     this kernel does not report does not differ: it cannot be set either.
     """
     known = {**wanted.options, "primary": wanted.primary}
@@ -80,9 +80,9 @@ def phases(
         found.append(_join(wanted, joining))
     options = _to_send(wanted, bond)
     if options:
-        before = {name: bond[name] for name in (*options, *ARP_MONITOR) if name in bond}
+        old = {name: bond[name] for name in (*options, *ARP_MONITOR) if name in bond}
         monitored = bool(bond.get("miimon"))
-        back = _back(wanted.name, before, monitored=monitored)
+        back = options_back(wanted.name, old, monitored=monitored)
         undo.insert(0, Undo(Burst((back,)), len(found)))
         title = f"set options of {wanted.name}: {', '.join(options)}"
         found.append(Phase(title, (Burst((SetBond(wanted.name, options),)),)))
@@ -97,12 +97,22 @@ def _to_send(wanted: Wanted, bond: Mapping[str, object]) -> dict[str, object]:
     return options
 
 
-def _back(name: str, before: Mapping[str, object], *, monitored: bool) -> SetBond:
+def before(wanted: Wanted, look: Look, bond: Mapping[str, object]) -> dict[str, object]:
+    """Return what a bond that others made was, for ``linkhold restore``."""
+    standing = look.link(wanted.name)
+    known = (*wanted.options, "primary", *ARP_MONITOR)
+    return {
+        "options": {name: bond[name] for name in known if name in bond},
+        "members": [port.name for port in look.ports_of(standing.index)] if standing else [],
+    }
+
+
+def options_back(name: str, old: Mapping[str, object], *, monitored: bool) -> SetBond:
     """Return the message that sets old options again: of the two monitors the one that ran.
 
     ``monitored``: it was the one of miimon, without which the kernel takes no delays.
     """
-    options = dict(before)
+    options = dict(old)
     if options.get("arp_interval"):
         options.pop("miimon", None)
         for delay in RESCALED_BY_MIIMON:

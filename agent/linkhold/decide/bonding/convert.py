@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from linkhold.decide.bonding.wanted import Wanted
     from linkhold.model.look import Look, LookedLink
 
+ARPHRD_ETHER = 1
+"""linux/if_arp.h."""
+
 CREATE, JOIN, CUT_OVER, TAKE_IN = 0, 1, 2, 3
 """Numbers of the phases: what the way back depends on."""
 
@@ -125,10 +128,16 @@ def _join(
         yield Burst((*own, SetLink(name, up=False, master=wanted.name)))
     yield Burst((SetLink(wanted.name, up=True),))
     yield Await(standbys, bond=wanted.name)
-    if targets:
-        # Asked with its own MAC: the bond's still is the old NIC's, and no switch may learn
-        # that from the wrong port.
-        for name in standbys:
+    # Asked with its own MAC: the bond's still is the old NIC's, and no switch may learn that from
+    # the wrong port.
+    yield from _ask(look, standbys, targets)
+
+
+def _ask(look: Look, names: tuple[str, ...], targets: tuple[str, ...]) -> Iterator[Step]:
+    """Ask through each NIC that has ARP and ND as on Ethernet; IPoIB cannot be asked so."""
+    for name in names if targets else ():
+        link = look.link(name)
+        if link is not None and link.hw_type == ARPHRD_ETHER:
             yield AskPath(name, targets)
 
 
@@ -148,8 +157,7 @@ def _take_in(wanted: Wanted, look: Look, live: str, targets: tuple[str, ...]) ->
     leave = SetLink(live, up=False, master=wanted.name)
     yield Burst((*drop_addresses(mine), leave))
     yield Await((live,), bond=wanted.name)
-    if targets:
-        yield AskPath(live, targets)
+    yield from _ask(look, (live,), targets)
     # Only now, for it makes the kernel move to the primary at once (force_primary).
     yield Burst((SetBond(wanted.name, {"primary": wanted.primary}),))
 

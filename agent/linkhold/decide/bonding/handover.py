@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from linkhold.decide.bonding import networkd, networkmanager
-from linkhold.decide.bonding.steps import Phase, RestoreFile, Undo, Worth, WriteFile
+from linkhold.decide.bonding.steps import Phase, Refusal, RestoreFile, Undo, Worth, WriteFile
 from linkhold.model.survey import OwnerKind
 
 if TYPE_CHECKING:
@@ -129,6 +129,27 @@ def around(
         *(Undo(RestoreFile(path)) for path in plan.late),
     )
     return (first, *phases, last), way_back
+
+
+def unwritable(name: str, record: Mapping[str, Any], holding: Holding) -> Refusal | None:
+    """Return why the profile of a standing bond cannot be written anew; None where it can be.
+
+    All that is not the bond's own (addresses, routes, DHCP) is copied from the profile that is
+    there; written without that, the next boot would have no network.
+    """
+    kind = record.get("persist", NONE)
+    if kind not in {NETWORKD, NETWORK_MANAGER} or holding.text.strip():
+        return None
+    reason = f"its profile for {kind} is empty or cannot be read, and the next boot needs it"
+    remedy = f"put {own_profile(name, kind)} back, or run linkhold bond remove {name}, then apply"
+    return Refusal(name, reason, remedy)
+
+
+def own_profile(name: str, kind: str) -> str:
+    """Return the file that linkhold gave to networkd or NetworkManager for a bond."""
+    if kind == NETWORKD:
+        return networkd.bond_profile(name)
+    return networkmanager.bond_profile(name) if kind == NETWORK_MANAGER else ""
 
 
 def rewritten(wanted: Wanted, record: Mapping[str, Any], mac: str, source: str) -> tuple[Step, ...]:

@@ -144,9 +144,14 @@ def _link(wanted: Wanted) -> Profile:
 
 
 def _of_bond(wanted: Wanted, source: str, client: Mapping[str, str]) -> Profile:
-    kept = [one for one in parse(source).sections if one.name not in {"Match", "Link"}]
+    old = parse(source)
+    kept = [one for one in old.sections if one.name not in {"Match", "Link"}]
     if client:
-        kept.append(Section("DHCPv4", tuple(f"{key}={value}" for key, value in client.items())))
+        lines = tuple(f"{key}={value}" for key, value in client.items())
+        kept.append(Section("DHCPv4", lines))
+        # DHCPv6's is made from the interface's name as well.
+        if not any(one.value("IAID") for one in old.sections if one.name == "DHCPv6"):
+            kept.append(Section("DHCPv6", lines))
     match = Section("Match", (f"Name={wanted.name}",))
     return Profile((match, *kept))
 

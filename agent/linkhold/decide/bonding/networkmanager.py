@@ -85,10 +85,15 @@ def profiles(wanted: Wanted, mac: str, source: str, metrics: Mapping[str, int]) 
     """Return the keyfiles of the bond and of its members: path -> text."""
     head = HEAD.format(bond=wanted.name)
     base = f"{FOLDER}/linkhold-{wanted.name}"
-    files = {f"{base}.nmconnection": _of_bond(wanted, mac, source, metrics).text(head)}
+    files = {bond_profile(wanted.name): _of_bond(wanted, mac, source, metrics).text(head)}
     for name in wanted.members:
         files[f"{base}-{name}.nmconnection"] = _of_member(wanted, name).text(head)
     return files
+
+
+def bond_profile(bond: str) -> str:
+    """Return the keyfile of the bond."""
+    return f"{FOLDER}/linkhold-{bond}.nmconnection"
 
 
 def identity(bond: str, member: str = "") -> str:
@@ -107,6 +112,7 @@ def _of_bond(wanted: Wanted, mac: str, source: str, metrics: Mapping[str, int]) 
             f"interface-name={wanted.name}",
             "autoconnect=true",
             f"autoconnect-priority={FIRST}",
+            *([f"zone={zone}"] if (zone := old.first("connection").value("zone")) else []),
         ),
     )
     ethernet = [f"cloned-mac-address={mac}"] if mac else []

@@ -144,6 +144,17 @@ def everything(look: Look, source: str, target: str) -> tuple[Change, ...]:
     )
 
 
+def taken_off(look: Look, source: str, target: str) -> tuple[Change, ...]:
+    """Return the burst that takes addresses and rules of ``source`` off ``target`` again.
+
+    Its routes go with the addresses, or when it is set down.
+    """
+    mine = belongings(look, source)
+    if not mine.index:
+        return ()
+    return (*drop_addresses(mine, target), *_rules_dropped(look, source, target))
+
+
 def put_addresses(mine: Belongings, target: str) -> Iterator[SendObject]:
     """Yield the addresses of ``mine`` as addresses of ``target``, so that their order stays.
 

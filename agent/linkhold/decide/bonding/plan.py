@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from linkhold.decide.bonding import adjust, convert, handover, refusals, remake, warnings
 from linkhold.decide.bonding.handover import Holding
 from linkhold.decide.bonding.objects import Belongings, belongings
+from linkhold.decide.bonding.readback import named
 from linkhold.decide.bonding.steps import (
     Checks,
     Phase,
@@ -18,13 +19,14 @@ from linkhold.decide.bonding.steps import (
     Undo,
     WriteFile,
 )
-from linkhold.decide.bonding.wanted import Wanted, resolve, without
+from linkhold.decide.bonding.wanted import Wanted, resolve, with_mtu, without
 from linkhold.decide.paths import MAIN_TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from linkhold.config.settings import BondSettings
+    from linkhold.decide.bonding.steps import Step
     from linkhold.model.look import Look
     from linkhold.model.survey import Answer, Survey
 
@@ -42,13 +44,15 @@ class Asked:
     ``answers``: through each member without addresses, whether a target answers. ``pings``:
     hosts that answered an echo, among them the operator's own. ``holding`` is how
     the live NIC (or the bond, where it stands) is configured by its owner; ``record`` what was kept
-    when the bond was made here, empty when it was not.
+    when the bond was made here, empty when it was not. ``mentions`` are files of firewall rules and
+    the member that each names.
     """
 
     answers: Mapping[str, Answer] = field(default_factory=dict)
     pings: tuple[str, ...] = ()
     holding: Holding = Holding()
     record: Mapping[str, Any] = field(default_factory=dict)
+    mentions: tuple[tuple[str, str], ...] = ()
 
 
 def plan(
@@ -75,31 +79,36 @@ def plan(
     standing = look.link(name)
     live = live_member(wanted, look)
     if standing is not None:
-        return _adjusted(wanted, look, asked)
+        return _adjusted(wanted, look, asked, repair=spare is not None)
     near, _ = split_targets(settings, belongings(look, live))
-    told = tuple(warnings.all_of(wanted, survey, look, dict(asked.answers), near, live))
-    targets, _ = split_targets(settings, belongings(look, live))
+    told = (
+        *warnings.all_of(wanted, survey, look, dict(asked.answers), (*near, *asked.pings), live),
+        *warnings.about_files(wanted, survey, look, live, asked.holding.client, asked.mentions),
+    )
     if not live:
         work, interruption = convert.from_idle(wanted, look), "none: the members carry nothing"
     elif len(wanted.members) == 1:
         work, interruption = convert.only_nic(wanted, look, live), ONLY_NIC
     else:
-        work = convert.make_before_break(wanted, look, live, targets)
+        work = convert.make_before_break(wanted, look, live, near)
         interruption = NO_LOSS
     old = look.link(live)
     mac = "" if wanted.fail_over_mac or old is None else old.mac
     owner = survey.owner(live or wanted.members[0])
     metrics = _metrics(look, live)
-    over = handover.hand_over(wanted, live, owner, mac, asked.holding, metrics)
+    booted = with_mtu(wanted, old.mtu) if old is not None else wanted
+    over = handover.hand_over(booted, live, owner, mac, asked.holding, metrics)
+    checks = _checks(wanted, look, near, asked)
     phases, undo = handover.around(over, name, *work)
     return Plan(
         name,
         "apply",
         phases=phases,
         undo=undo,
-        checks=_checks(wanted, look, live, asked),
+        checks=checks,
         warnings=told,
         interruption=interruption,
+        unverified=unverified(checks) if live else "",
         confirm_after_s=settings.confirm_after_s,
         guard_s=settings.guard_s,
         remake=remake.steps(wanted, look, live),
@@ -168,7 +177,7 @@ def _refusals(
     if standing is None or standing.kind != "bond" or not repair:
         yield from refusals.host_refusals(wanted, look, survey)
     if standing is not None and standing.kind == "bond":
-        yield from adjust.refusals(wanted, look, named_options(look, standing.bond or {}))
+        yield from adjust.refusals(wanted, look, named(look, standing.bond or {}))
     live = live_member(wanted, look)
     for name in wanted.members:
         nic, owner, link = survey.nic(name), survey.owner(name), look.link(name)
@@ -183,79 +192,91 @@ def _refusals(
     if standing is None:
         owners = {owner.name: owner for owner in survey.owners}
         yield from refusals.standby_refusals(wanted, look, live, dict(asked.answers), owners)
+        yield from refusals.routing_refusals(wanted, look, live)
 
 
-def named_options(look: Look, options: Mapping[str, object]) -> dict[str, object]:
-    """Return options of a bond with interfaces by name; empty for none."""
-    found = dict(options)
-    for key in ("primary", "active_slave"):
-        index = options.get(key)
-        found[key] = look.name_of(index) if isinstance(index, int) and index else ""
-    return found
-
-
-def _adjusted(wanted: Wanted, look: Look, asked: Asked) -> Plan:
+def _adjusted(wanted: Wanted, look: Look, asked: Asked, *, repair: bool) -> Plan:
     standing = look.link(wanted.name)
     assert standing is not None  # noqa: S101 - the caller found it there
-    bond = named_options(look, standing.bond or {})
+    bond = named(look, standing.bond or {})
     phases, undo = adjust.phases(wanted, look, bond)
     mac = "" if wanted.fail_over_mac else standing.mac
-    writes = handover.rewritten(wanted, asked.record, mac, asked.holding.text)
-    if phases and writes:
+    told = []
+    writes: tuple[Step, ...] = ()
+    if phases and (lost := handover.unwritable(wanted.name, asked.record, asked.holding)):
+        if not repair:
+            return Plan(wanted.name, "adjust", refusals=(lost,))
+        told.append(f"the bond is mended, its profile is not: {lost.text}")
+    elif phases:
+        booted = with_mtu(wanted, standing.mtu)
+        writes = handover.rewritten(booted, asked.record, mac, asked.holding.text)
+    if writes:
         title = f"write the profile of {wanted.name} for {asked.record['persist']}"
         phases = (*phases, Phase(title, writes, confirmed=True))
         paths = [step.path for step in writes if isinstance(step, WriteFile)]
         undo = (*undo, *(Undo(RestoreFile(path)) for path in paths))
     strangers = [p.name for p in look.ports_of(standing.index) if p.name not in wanted.members]
-    warnings = [
+    told += [
         f"{name} is in {wanted.name} but not in the configuration; "
         f"take it out with: ip link set {name} nomaster"
         for name in strangers
     ]
+    mine = belongings(look, wanted.name)
+    checks = _checks(wanted, look, split_targets(wanted.settings, mine)[0], asked)
     return Plan(
         wanted.name,
         "adjust",
         phases=phases,
         undo=undo,
-        checks=_checks(wanted, look, wanted.name, Asked()),
-        warnings=tuple(warnings),
+        checks=checks,
+        warnings=tuple(told),
         interruption="none expected: the active member stays" if phases else "",
+        unverified="" if mine.empty else unverified(checks),
         confirm_after_s=wanted.settings.confirm_after_s,
         guard_s=wanted.settings.guard_s,
         remake=remake.steps(wanted, look, wanted.name),
         give_back=remake.give_back(wanted, look, wanted.name),
-        record={**record(wanted, look, ""), "persist": handover.NONE},
+        record={
+            **record(wanted, look, ""),
+            "persist": handover.NONE,
+            "before": adjust.before(wanted, look, bond),
+        },
     )
 
 
-def _checks(wanted: Wanted, look: Look, live: str, asked: Asked) -> Checks:
-    near, far = split_targets(wanted.settings, belongings(look, live))
+def _checks(wanted: Wanted, look: Look, near: tuple[str, ...], asked: Asked) -> Checks:
     options = {**wanted.options, "primary": wanted.primary}
     standing = look.link(wanted.name)
     if standing is not None:
         reported = standing.bond or {}
         options = {k: v for k, v in options.items() if k in reported or k == "primary"}
-    pings = dict.fromkeys(host for host in (*asked.pings, *far) if host in asked.pings)
     return Checks(
         answers=((wanted.name, near),) if near else (),
-        pings=tuple(pings),
+        pings=asked.pings,
         bonds={wanted.name: options},
         members={wanted.name: wanted.members},
     )
 
 
+def unverified(checks: Checks) -> str:
+    """Return why nothing on the wire can show whether a change works; empty where it can."""
+    if checks.pings or any(targets for _, targets in checks.answers):
+        return ""
+    return "no gateway and no target in reach can show whether the network works afterwards"
+
+
 def record(wanted: Wanted, look: Look, live: str) -> dict[str, object]:
     """Return what is kept about a bond that was made, for its removal and for the agent."""
     links = [link for name in wanted.members if (link := look.link(name)) is not None]
+    carried = belongings(look, live or wanted.name).routable
     return {
         "bond": wanted.name,
         "members": list(wanted.members),
         "live": live,
+        "targets": list(wanted.settings.targets),
+        "addresses": [one.address for one in carried],
         "options": {**wanted.options, "primary": wanted.primary},
         "originals": {
             link.name: {k: v for k, v in asdict(link).items() if k in ORIGINALS} for link in links
         },
     }
-
-
-__all__ = ["Asked", "Phase", "Undo", "live_member", "plan", "split_targets"]

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from linkhold.model.look import Look
+
 
 def differing(
     wanted: Mapping[str, object], seen: Mapping[str, object]
@@ -21,3 +23,12 @@ def differing(
     return {
         name: (value, seen.get(name)) for name, value in wanted.items() if seen.get(name) != value
     }
+
+
+def named(look: Look, options: Mapping[str, object]) -> dict[str, object]:
+    """Return options with interfaces by name: ``primary`` and ``active_slave``, empty for none."""
+    found = dict(options)
+    for key in ("primary", "active_slave"):
+        index = options.get(key)
+        found[key] = look.name_of(index) if isinstance(index, int) and index else ""
+    return found

@@ -20,7 +20,17 @@ if TYPE_CHECKING:
     from linkhold.model.look import Look
     from linkhold.model.survey import Answer, Nic, Owner, Survey
 
-IFNAMSIZ = 15
+ROUTING_DAEMONS = {
+    11: "zebra",
+    12: "BIRD",
+    42: "babel",
+    186: "BGP",
+    187: "IS-IS",
+    188: "OSPF",
+    189: "RIP",
+    192: "EIGRP",
+}
+"""RTPROT_* of linux/rtnetlink.h."""
 HAND_OVER = {
     OwnerKind.IFUPDOWN: "in /etc/network/interfaces write `iface {nic} inet manual` without auto "
     "or allow-hotplug, end its dhclient with `dhclient -x {nic}`, then plan again",
@@ -133,6 +143,10 @@ def owner_refusals(wanted: Wanted, owner: Owner, *, live: bool) -> Iterator[Refu
         doubt = f" ({owner.unknown[0]})" if owner.unknown else evidence
         reason = f"is configured by {name}{doubt}, to which a bond cannot be handed over"
         yield Refusal(owner.name, reason, HAND_OVER[owner.kind].format(**fill))
+    elif owner.connection_uuid and live and not _is_keyfile(owner.profile_files):
+        reason = "its profile is no keyfile of NetworkManager's, from which the bond's is made"
+        remedy = f"nmcli connection migrate {owner.connection_uuid}, then plan again"
+        yield Refusal(owner.name, reason, remedy)
     elif owner.kind is OwnerKind.NETWORKD and _outranks(owner.profile_files):
         reason = f"{owner.profile_files[0]} sorts before {networkd.PREFIX}{wanted.name}"
         remedy = "rename it (10-...), restart systemd-networkd, then plan again"
@@ -141,6 +155,10 @@ def owner_refusals(wanted: Wanted, owner: Owner, *, live: bool) -> Iterator[Refu
         reason = "has its address by DHCP, and nobody would renew the lease on the bond"
         remedy = "let systemd-networkd or NetworkManager own it, or configure a fixed address"
         yield Refusal(owner.name, reason, remedy)
+
+
+def _is_keyfile(files: tuple[str, ...]) -> bool:
+    return bool(files) and not files[0].rpartition("/")[2].startswith("ifcfg-")
 
 
 def _outranks(files: tuple[str, ...]) -> bool:
@@ -174,6 +192,15 @@ def standby_refusals(
             reason = f"no gateway answers through it ({answer.reason})"
             remedy = "check its cable, switch port and VLAN: a standby that cannot carry is none"
             yield Refusal(name, reason, remedy)
+
+
+def routing_refusals(wanted: Wanted, look: Look, live: str) -> Iterator[Refusal]:
+    """Yield the routing daemons whose routes use the NIC: they would go on writing to it."""
+    daemons = {ROUTING_DAEMONS.get(route.protocol) for route in belongings(look, live).routes}
+    for daemon in sorted(name for name in daemons if name is not None):
+        reason = f"has routes of a routing daemon ({daemon}), which would go on using {live}"
+        remedy = f"stop it, configure {wanted.name} in it in the place of {live}, apply, start it"
+        yield Refusal(live, reason, remedy)
 
 
 def fixed_addresses(look: Look, name: str) -> tuple[str, ...]:

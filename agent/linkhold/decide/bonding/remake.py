@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkhold.decide.bonding.convert import loud_sysctls, quiet_sysctls
-from linkhold.decide.bonding.objects import belongings, everything
+from linkhold.decide.bonding.objects import belongings, everything, taken_off
 from linkhold.decide.bonding.steps import (
     GONE_ALREADY,
     THERE_ALREADY,
@@ -33,7 +33,8 @@ def steps(wanted: Wanted, look: Look, source: str) -> tuple[Step, ...]:
     """Return the steps that make the bond from nothing, with all that ``source`` carries now.
 
     ``source`` is the NIC (or the bond itself) whose addresses, routes and rules go onto the bond.
-    Members that are absent are passed over; they join when they appear.
+    Members that are absent are passed over; they join when they appear. What a boot gave back to
+    a NIC is taken off it first: with its address a member would keep the routes to itself.
     """
     old = look.link(source) or look.link(wanted.members[0])
     assert old is not None  # noqa: S101 - members were found when the plan was made
@@ -46,7 +47,12 @@ def steps(wanted: Wanted, look: Look, source: str) -> tuple[Step, ...]:
         fine=THERE_ALREADY,
     )
     joins = [
-        Burst((SetLink(name, up=False, master=wanted.name, fine=GONE_ALREADY),))
+        Burst(
+            (
+                *taken_off(look, source, name),
+                SetLink(name, up=False, master=wanted.name, fine=GONE_ALREADY),
+            )
+        )
         for name in wanted.members
     ]
     mine = belongings(look, source)
@@ -68,7 +74,7 @@ def steps(wanted: Wanted, look: Look, source: str) -> tuple[Step, ...]:
 def give_back(wanted: Wanted, look: Look, source: str) -> tuple[Step, ...]:
     """Return the steps that take the bond away and leave its address on the NIC that had it.
 
-    For a boot at which no gateway answers over the bond.
+    For a boot at which the gateway answers over the NIC and not over the bond.
     """
     stays = source if source in wanted.members else wanted.primary
     mine = belongings(look, source)

@@ -7,17 +7,19 @@ it and comes up; then everything moves over in one burst, and the bond is remove
 from __future__ import annotations
 
 import errno
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from linkhold.config.settings import BondSettings
 from linkhold.decide.bonding import handover, routes
-from linkhold.decide.bonding.convert import loud_sysctls, quiet_sysctls
+from linkhold.decide.bonding.convert import ARPHRD_ETHER, loud_sysctls, quiet_sysctls
 from linkhold.decide.bonding.objects import belongings, drop_addresses, fingerprint, moved, put_back
-from linkhold.decide.bonding.plan import ONLY_NIC, named_options, split_targets
+from linkhold.decide.bonding.plan import ONLY_NIC, split_targets, unverified
+from linkhold.decide.bonding.readback import named
 from linkhold.decide.bonding.steps import (
     THERE_ALREADY,
     Announce,
+    AskPath,
     Await,
     Burst,
     Checks,
@@ -31,74 +33,136 @@ from linkhold.decide.bonding.steps import (
     Unchanged,
     Undo,
 )
+from linkhold.model.survey import OwnerKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from linkhold.decide.bonding.steps import Step
     from linkhold.model.look import Look, LookedLink
+    from linkhold.model.survey import Owner
 
 LEAVE, CUT_OVER, TAKE_AWAY = 0, 1, 2
 NO_LOSS = "none expected: the bond carries until the NIC does"
 NOT_SETTABLE = frozenset({"active_slave", "use_carrier"})
 
 
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """What was asked before a bond is taken away.
+
+    ``owner`` configures the bond, ``dead`` are members through which the gateway does not answer,
+    ``pings`` hosts that answered an echo, ``in_use`` the .network files that networkd uses.
+    """
+
+    owner: Owner | None = None
+    dead: frozenset[str] = frozenset()
+    pings: tuple[str, ...] = ()
+    in_use: tuple[str, ...] = ()
+
+
 def plan_removal(
-    name: str, look: Look, record: Mapping[str, Any] | None, in_use: tuple[str, ...] = ()
+    name: str, look: Look, record: Mapping[str, Any] | None, asked: Leaving = Leaving()
 ) -> Plan:
     """Return the plan that takes bond ``name`` away.
 
-    ``record`` is what was kept when it was made, ``in_use`` the .network files that networkd uses.
-
-    Without a record (a bond that others made) the primary, or else the active member, stays,
-    and members keep their MTU and are left up.
+    ``record`` is what was kept when it was made. Without one (a bond that others made) the
+    primary, or else the active member, stays, and members keep their MTU and are left up.
     """
     bond = look.link(name)
     if bond is None or bond.kind != "bond":
         names = [link.name for link in look.links if link.kind == "bond"]
         remedy = f"bonds here: {', '.join(names) or 'none'}"
         return Plan(name, "remove", refusals=(Refusal(name, "is no bond on this host", remedy),))
-    options = named_options(look, bond.bond or {})
+    owner, ours = asked.owner, (record or {}).get("persist", handover.NONE) != handover.NONE
+    if owner is not None and owner.kind is not OwnerKind.NOBODY and not ours:
+        return Plan(name, "remove", refusals=(_somebodys(name, owner),))
+    options = named(look, bond.bond or {})
     ports = look.ports_of(bond.index)
-    stays = _stays(options, ports, record or {})
+    stays = _stays(options, ports, record or {}, asked.dead)
+    near, _ = split_targets(targets_of(record), belongings(look, name))
     # A bond of NICs that carried nothing has sysctls of its own, not those of the NIC that stays.
     like = stays if record is not None and not record.get("live") else name
     phases: tuple[Phase, ...] = (
-        Phase(f"{stays} leaves {name}", tuple(_leave(look, bond, options, stays, like))),
+        Phase(
+            f"{stays} leaves {name}",
+            tuple(_leave(look, bond, options, stays, like, near, asked.dead)),
+        ),
         Phase(f"move everything from {name} to {stays}", tuple(_cut_over(look, name, stays))),
         Phase(f"remove {name}", tuple(_take_away(look, name, stays, like, record or {}))),
     )
     undo: tuple[Undo, ...] = tuple(_way_back(look, bond, options, stays)) if stays else ()
     if not stays:
         phases = (Phase(f"remove {name}", (Burst((DropLink(name),)),)),)
-    phases, undo = handover.around(handover.removal(record or {}, in_use), stays, phases, undo)
-    near, _ = split_targets(BondSettings(), belongings(look, name))
+    phases, undo = handover.around(
+        handover.removal(record or {}, asked.in_use), stays, phases, undo
+    )
+    checks = Checks(answers=((stays, near),) if near and stays else (), pings=asked.pings)
+    carries = bool(stays) and not belongings(look, name).empty
     return Plan(
         name,
         "remove",
         phases=phases,
         undo=undo,
-        checks=Checks(answers=((stays, near),) if near and stays else ()),
+        checks=checks,
         interruption=NO_LOSS if _others(look, bond.index, stays) else ONLY_NIC,
+        unverified=unverified(checks) if carries else "",
         record={"live": stays},
     )
 
 
+def targets_of(record: Mapping[str, Any] | None) -> BondSettings:
+    """Return the settings that say who is asked: those with which the bond was made."""
+    return BondSettings(targets=tuple((record or {}).get("targets", ())))
+
+
+def _somebodys(name: str, owner: Owner) -> Refusal:
+    seen = owner.evidence if owner.kind is not OwnerKind.UNKNOWN else owner.unknown
+    by = f"{owner.kind.value} ({seen[0]})" if seen else owner.kind.value
+    remedy = f"take it out of {', '.join(owner.profile_files) or owner.kind.value}"
+    if owner.kind is OwnerKind.UNKNOWN:
+        by, remedy = f"somebody unknown ({seen[0]})" if seen else by, "see who configures it"
+    reason = f"is configured by {by} and was not made here: it would come back"
+    return Refusal(name, reason, f"{remedy}, then plan again")
+
+
 def _stays(
-    options: Mapping[str, object], ports: tuple[LookedLink, ...], record: Mapping[str, Any]
+    options: Mapping[str, object],
+    ports: tuple[LookedLink, ...],
+    record: Mapping[str, Any],
+    dead: frozenset[str],
 ) -> str:
+    """Return who carries on: the one of before, unless it is known not to carry.
+
+    Then the active member, if that one does; but a manager's old profile is for the one of before.
+    """
     names = [port.name for port in ports]
-    wishes = (record.get("live"), options.get("primary"), options.get("active_slave"))
-    return next((str(wish) for wish in wishes if wish in names), names[0] if names else "")
+    working = [port.name for port in ports if _good(port) and port.name not in dead]
+    active = options.get("active_slave")
+    wishes = (record.get("live"), options.get("primary"), active)
+    first = next((str(wish) for wish in wishes if wish in names), names[0] if names else "")
+    native = record.get("persist") in handover.NATIVE.values()
+    if first in working or not working or native:
+        return first
+    return str(active) if active in working else working[0]
 
 
 def _leave(
-    look: Look, bond: LookedLink, options: Mapping[str, object], stays: str, like: str
+    look: Look,
+    bond: LookedLink,
+    options: Mapping[str, object],
+    stays: str,
+    like: str,
+    near: tuple[str, ...],
+    dead: frozenset[str],
 ) -> Iterator[Step]:
-    others = _others(look, bond.index, stays)
+    others = sorted(_others(look, bond.index, stays), key=lambda name: name in dead)
     if not others:
         # The bond loses its carrier now, and with that some of its routes by itself.
         yield Unchanged(bond.name, fingerprint(look, bond.name))
+    if others and near and bond.hw_type == ARPHRD_ETHER:
+        # As a member still, whose question misleads no switch (survey/gateway.py).
+        yield AskPath(stays, near)
     if options.get("active_slave") == stays and others:
         yield Burst((SetBond(bond.name, {"active_slave": others[0]}),))
     yield quiet_sysctls(look, like, stays)

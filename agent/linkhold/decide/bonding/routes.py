@@ -9,6 +9,7 @@ old one removed, and those behind it are put behind it again, since the first of
 from __future__ import annotations
 
 import ipaddress
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from linkhold.decide.bonding.steps import GONE_ALREADY, THERE_ALREADY, SendObject
@@ -116,9 +117,10 @@ def _is_advertised(route: LookedRoute) -> bool:
 def made_again(look: Look, mine: Belongings, target: str) -> Iterator[SendObject]:
     """Yield what makes them on ``target``, where none of them is."""
     _, others = split(mine)
+    of_a_kind = Counter(map(_key, look.routes))
     for route in others:
-        alone = sum(_key(other) == _key(route) for other in look.routes) == 1
-        yield put(look, route, mine.name, target, PUT if alone else APPEND)
+        flags = PUT if of_a_kind[_key(route)] == 1 else APPEND
+        yield put(look, route, mine.name, target, flags)
 
 
 def put(look: Look, route: LookedRoute, source: str, target: str, flags: int = PUT) -> SendObject:

@@ -341,7 +341,8 @@ class Plan:
 
     ``remake`` makes the bond again from nothing after it was committed, and ``give_back`` takes
     it away where it does not work; ``volatile`` writes what a running agent keeps in /run.
-    ``interruption`` says in words what traffic will notice.
+    ``interruption`` says in words what traffic will notice. ``unverified`` says why nothing on the
+    wire can show whether it works, so that a person has to confirm it; empty where something can.
     No phases and no refusals: the host is as wanted.
     """
 
@@ -353,6 +354,7 @@ class Plan:
     refusals: tuple[Refusal, ...] = ()
     warnings: tuple[str, ...] = ()
     interruption: str = ""
+    unverified: str = ""
     confirm_after_s: float = 10.0
     guard_s: float = 60.0
     remake: tuple[Step, ...] = ()

@@ -113,6 +113,16 @@ def without(wanted: Wanted, spare: Collection[str]) -> Wanted:
     )
 
 
+def with_mtu(wanted: Wanted, mtu: int) -> Wanted:
+    """Return what is wanted with the MTU that it has now, where none is configured.
+
+    Profiles need it: at a boot there is no NIC whose MTU the bond could take.
+    """
+    if wanted.settings.mtu_bytes:
+        return wanted
+    return replace(wanted, settings=replace(wanted.settings, mtu_bytes=mtu))
+
+
 def resolve(
     name: str, settings: BondSettings, survey: Survey
 ) -> tuple[Wanted, tuple[Refusal, ...]]:

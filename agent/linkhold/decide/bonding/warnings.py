@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkhold.decide.bonding.objects import belongings
+from linkhold.model.look import IFA_F_PERMANENT
 from linkhold.model.survey import Known
 
 if TYPE_CHECKING:
@@ -23,11 +24,11 @@ def all_of(
     survey: Survey,
     look: Look,
     answers: Mapping[str, Answer],
-    near: tuple[str, ...],
+    asked: tuple[str, ...],
     live: str,
 ) -> Iterator[str]:
-    """Yield every warning; ``near`` are the targets that ARP or ND can ask."""
-    yield from _about_carrying(wanted, look, near, live)
+    """Yield every warning but those about files; ``asked`` can be asked on the wire."""
+    yield from _about_carrying(wanted, look, asked, live)
     yield from _about_nics(wanted, survey)
     for name, answer in answers.items():
         if answer.verdict is Known.UNKNOWN:
@@ -42,15 +43,39 @@ def all_of(
         yield f"cloud-init: {survey.cloud_init.reason}"
 
 
-def _about_carrying(wanted: Wanted, look: Look, near: tuple[str, ...], live: str) -> Iterator[str]:
+def about_files(
+    wanted: Wanted,
+    survey: Survey,
+    look: Look,
+    live: str,
+    client: Mapping[str, str],
+    mentions: tuple[tuple[str, str], ...],
+) -> Iterator[str]:
+    """Yield what does not follow the move in files of others; ``client`` is networkd's identity."""
+    for file, member in mentions:
+        yield f"{file} names {member}: firewall rules do not follow, name {wanted.name} there too"
+    owner = survey.owner(live)
+    leased = [
+        one.address
+        for one in belongings(look, live).routable
+        if one.address.endswith("/128") and not one.flags & IFA_F_PERMANENT
+    ]
+    if leased and owner is not None and owner.native and not client:
+        yield (
+            f"{leased[0]} seems to be leased by DHCPv6, whose client is told apart by the "
+            f"interface's name: on {wanted.name} the server may lease another address"
+        )
+
+
+def _about_carrying(wanted: Wanted, look: Look, asked: tuple[str, ...], live: str) -> Iterator[str]:
     if len(wanted.members) == 1:
         yield f"{wanted.name} has one member: it protects nothing until a second one joins"
     if not live:
         yield f"no member has an address: {wanted.name} will carry nothing until it gets one"
-    elif not near:
+    elif not asked:
         yield (
             "no gateway and no target in a network of this host: the path cannot be verified; "
-            f"name one under bonds.{wanted.name}.targets"
+            f"name one under bonds.{wanted.name}.targets, or use apply --manual"
         )
     for name in wanted.members:
         leased = ", ".join(one.address for one in belongings(look, name).routable)

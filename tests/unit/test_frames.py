@@ -1,4 +1,4 @@
-"""Frames of path probes, byte by byte, and the filters that let their answers through."""
+"""Frames that ask for neighbours and answer them, byte by byte, and the filters for answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linkhold.sensors import path_frames as frames
+from linkhold.frames import filters
+from linkhold.frames import neighbours as frames
+from linkhold.frames.checksum import checksum
 
 OURS, THEIRS = "02:00:00:00:00:01", "02:00:00:00:00:99"
 
@@ -53,16 +55,16 @@ def test_vlan_tag_is_put_in() -> None:
 
 
 def test_solicitation_is_valid() -> None:
-    """The checksum holds, the hop limit is 255, the source is made of the MAC (RFC 4861)."""
+    """The checksum holds, the hop limit is 255, the source is made of the MAC, as none is."""
     frame = frames.probe("fd00::1", "", "", OURS)
     body = frame[54:]
     source, destination = frame[22:38], frame[38:54]
 
     assert frame[:6] == bytes.fromhex("3333ff000001")
     assert socket.inet_ntop(socket.AF_INET6, destination) == "ff02::1:ff00:1"
-    assert socket.inet_ntop(socket.AF_INET6, source) == "fe80::ff:fe00:1"
+    assert socket.inet_ntop(socket.AF_INET6, source) == "fe80::200:6c:6800:1"
     assert frame[21] == 255
-    assert frames.checksum(source + destination + struct.pack("!II", len(body), 58) + body) == 0
+    assert checksum(source + destination + struct.pack("!II", len(body), 58) + body) == 0
     assert frames.probe("fd00::1", THEIRS, "fd00::2", OURS)[:6] == frames.octets(THEIRS)
 
 
@@ -79,6 +81,86 @@ def test_answers_are_understood() -> None:
     unsolicited = frames.heard(advertisement("fd00::1", flags=0x20, option=False))
     assert unsolicited == frames.Heard("fd00::1", THEIRS, OURS, reply=False)
     assert frames.heard(arp(1, "10.0.0.1", "10.0.0.2")) is None
+
+
+def test_probe_byte_by_byte() -> None:
+    """RFC 5227: broadcast, sender 0.0.0.0, no target MAC; it is no answer itself."""
+    expected = (
+        "ffffffffffff 020000000001 0806 0001 0800 06 04 0001"
+        "020000000001 00000000 000000000000 0a000001"
+    )
+    frame = frames.probe("10.0.0.1", "", "", OURS)
+
+    assert frame == bytes.fromhex(expected)
+    assert frames.heard(frame) is None
+
+
+def test_solicitation_names_the_mac_that_asks() -> None:
+    """RFC 4861, 4.3: with a source address comes its MAC; never from ::, which is a claim."""
+    frame = frames.probe("fd00::1:2:3456", "", "", OURS)
+
+    assert frame[:14].hex() == "3333ff023456" + "020000000001" + "86dd"
+    assert frame[22:38] != bytes(16)
+    assert frame[38:54].hex() == "ff0200000000000000000001ff023456"
+    assert frame[78:] == b"\x01\x01" + frames.octets(OURS)
+    assert frames.heard(frame) is None
+
+
+def test_made_reply_is_read_back() -> None:
+    """A reply names its sender."""
+    frame = frames.arp(frames.ARP_REPLY, (THEIRS, "10.0.0.1"), (OURS, "0.0.0.0"), to=OURS)
+
+    assert frames.heard(frame) == frames.Heard("10.0.0.1", THEIRS, OURS, reply=True)
+
+
+@pytest.mark.parametrize("router", [True, False])
+def test_made_advertisement_is_read_back(*, router: bool) -> None:
+    """It overrides, names the MAC and has a valid checksum."""
+    frame = frames.advertisement(THEIRS, "fd00::1", router=router)
+    pseudo = frame[22:54] + struct.pack("!II", len(frame[54:]), 58)
+
+    assert frame[58] == (0xA0 if router else 0x20)
+    assert checksum(pseudo + frame[54:]) == 0
+    told = frames.heard(frame)
+    assert told == frames.Heard("fd00::1", THEIRS, "33:33:00:00:00:01", reply=False)
+
+
+def test_forwarded_advertisement_is_none() -> None:
+    """A hop limit below 255 has crossed a router."""
+    frame = bytearray(frames.advertisement(THEIRS, "fd00::1", router=False))
+    frame[21] = 254
+
+    assert frames.heard(bytes(frame)) is None
+
+
+def test_checksum_is_that_of_the_rfc() -> None:
+    """The example of RFC 1071 section 3; with its sum it sums to zero; an odd byte is padded."""
+    assert checksum(bytes.fromhex("0001f203f4f5f6f7")) == 0x220D
+    assert checksum(bytes.fromhex("0001f203f4f5f6f7220d")) == 0
+    assert checksum(b"\x01") == checksum(b"\x01\x00")
+
+
+@pytest.mark.parametrize("text", ["", "02:00", "zz:00:00:00:00:00", "02:00:00:00:00:00:00"])
+def test_no_mac(text: str) -> None:
+    """Only six bytes are an Ethernet address."""
+    with pytest.raises(ValueError):  # noqa: PT011 - bytes.fromhex has its own words
+        frames.octets(text)
+
+
+SEEDS = st.sampled_from(
+    [
+        frames.arp(frames.ARP_REPLY, (THEIRS, "10.0.0.1"), (OURS, "0.0.0.0")),
+        frames.advertisement(THEIRS, "fd00::1", router=True),
+    ]
+)
+
+
+@given(SEEDS, st.integers(0, 90), st.binary(max_size=40))
+def test_reading_never_raises(frame: bytes, cut: int, tail: bytes) -> None:
+    """Any frame, cut anywhere and followed by anything, is understood or none."""
+    found = frames.heard(frame[:cut] + tail)
+
+    assert found is None or len(frames.octets(found.mac)) == 6
 
 
 @given(st.binary(max_size=120))
@@ -114,7 +196,7 @@ def run_filter(program: bytes, frame: bytes) -> bool:
 @pytest.mark.parametrize("targets", [("10.0.0.1",), ("10.0.0.9", "10.0.0.1", "10.0.0.8")])
 def test_arp_filter_lets_targets_through(targets: tuple[str, ...]) -> None:
     """Replies and announcements of targets pass, everything else wakes nobody."""
-    program = frames.arp_filter(targets)
+    program = filters.arp_filter(targets)
 
     assert run_filter(program, arp(2, "10.0.0.1", "10.0.0.2"))
     assert run_filter(program, arp(1, "10.0.0.1", "10.0.0.1"))
@@ -127,10 +209,21 @@ def test_arp_filter_lets_targets_through(targets: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("targets", [("fd00::1",), ("fd00::9", "fd00::1", "fe80::1")])
 def test_advertisement_filter_lets_targets_through(targets: tuple[str, ...]) -> None:
     """Advertisements of targets pass; other traffic of the node does not."""
-    program = frames.advertisement_filter(targets)
+    program = filters.advertisement_filter(targets)
     solicitation = frames.probe("fd00::1", THEIRS, "fd00::2", OURS)
 
     assert run_filter(program, advertisement("fd00::1"))
     assert not run_filter(program, advertisement("fd00::5"))
     assert not run_filter(program, solicitation)
+    assert not run_filter(program, b"\0" * 100)
+
+
+def test_answer_filter_lets_any_answer_through() -> None:
+    """Replies and advertisements of anybody pass; questions and other traffic do not."""
+    program = filters.answer_filter()
+
+    assert run_filter(program, arp(2, "10.0.0.1", "10.0.0.2"))
+    assert run_filter(program, advertisement("fd00::5"))
+    assert not run_filter(program, arp(1, "10.0.0.1", "10.0.0.1"))
+    assert not run_filter(program, frames.probe("fd00::1", "", "", OURS))
     assert not run_filter(program, b"\0" * 100)
