@@ -204,7 +204,7 @@ class Journal:
 
     def _complete_commit(self) -> None:
         """Write the record of a change that is committed, and close the journal."""
-        with contextlib.suppress(HostError):  # damaged, or no space: it is looked at again
+        with contextlib.suppress(HostError, KeyError):  # damaged, no space: it is looked at again
             found = self._load("journal.json")
             if found is not None and found.get("state") == COMMITTED:
                 text = None if found["action"] == "remove" else json.dumps(found["record"])
