@@ -34,6 +34,7 @@ RECORD: dict[str, Any] = {
     "bond": "bond0",
     "members": ["eth0", "eth1"],
     "persist": "linkhold",
+    "options": {},
     "remake": [
         {"do": "sysctls", "values": {}},
         {"do": "netlink", "changes": [{"text": "eth0 joins", "holes": [[4, "eth0"]]}]},

@@ -127,7 +127,7 @@ def test_plan_without_a_readable_record_is_made_all_the_same(
     (tmp_path / "bond/committed-bond0.json").write_text("{", encoding="utf-8")
 
     assert bond_plan._record("bond0") == {}
-    record = {"persist": "none"}
+    record = {"persist": "none", "members": ["eth0"], "options": {}}
     (tmp_path / "bond/committed-bond0.json").write_text(json.dumps(record), encoding="utf-8")
     assert bond_plan._record("bond0") == record
 

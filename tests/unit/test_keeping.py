@@ -233,6 +233,17 @@ def test_a_nic_down_at_first_sight_is_raised_only_if_it_never_was_up() -> None:
     assert len(never_up.repairs) == 1
 
 
+def test_a_bond_gone_at_first_sight_is_made_again() -> None:
+    """R19: an agent that starts when bond and members are gone takes that for the kernel's doing.
+
+    Who deletes a bond leaves its members closed; nobody who could tell was there to see it.
+    """
+    keeping = kept(GONE)
+    keeping.sleep(5)
+
+    assert [repair.spare for _, repair in keeping.repairs] == [()]
+
+
 def test_a_member_is_found_by_permanent_mac_and_bus_path() -> None:
     """The bond's MAC, which all members have, is nobody's name."""
     settings = BondSettings(members=("02:00:00:00:00:02", "0000:3b:00.0"))

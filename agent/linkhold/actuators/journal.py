@@ -28,6 +28,8 @@ Document = dict[str, Any]
 APPLYING, WAITING, CONFIRMED = "applying", "waiting", "confirmed"
 COMMITTED, UNDOING, FAILED = "committed", "undoing", "failed"
 PRIVATE = 0o600
+NEEDED = frozenset({"members", "options", "persist"})
+"""What every record of a bond has, and its readers count on."""
 LOOKS, LOOKS_S = 5, 1.0
 """A guard holds the journal for a moment each time that it looks."""
 BEFORE = frozenset(
@@ -175,7 +177,7 @@ class Journal:
         """
         found = {}
         for path in sorted(self.where.glob("committed-*.json")):
-            record = self._load_or_tell(path.name, damaged)
+            record = self._load_or_tell(path.name, damaged, NEEDED)
             if record is not None:
                 found[path.stem.removeprefix("committed-")] = record
         newest = self._load_or_tell("journal.json", damaged)
@@ -237,14 +239,25 @@ class Journal:
         """Return how the last change ended, or None."""
         return self._load("last.json")
 
-    def _load_or_tell(self, name: str, damaged: list[str] | None) -> Document | None:
+    def _load_or_tell(
+        self, name: str, damaged: list[str] | None, needed: frozenset[str] = frozenset()
+    ) -> Document | None:
         try:
-            return self._load(name)
+            found = self._load(name)
+            self._refuse_lacking(name, needed - set(found or needed))
+            return found
         except HostError as error:
             if damaged is None:
                 raise
             damaged.append(str(error))
             return None
+
+    def _refuse_lacking(self, name: str, lacking: frozenset[str]) -> None:
+        if lacking:
+            raise HostError(
+                f"{self.where / name} is damaged: it lacks {', '.join(sorted(lacking))}; "
+                "remove it, and take the bond away by hand or apply again"
+            )
 
     def _load(self, name: str) -> Document | None:
         path = self.where / name

@@ -30,7 +30,9 @@ def judge(desk: Desk, name: str) -> None:
     if not applied:
         _tell_not_applied(desk, name, before)
         return
-    set_down = {index for index, note in desk.memory.nics.items() if note.set_down}
+    standing = seen.bond is not None
+    notes = desk.memory.nics.items()
+    set_down = {index for index, note in notes if note.decided(standing=standing)}
     found = drifts(seen, host, set_down, _bar(name, seen, journal))
     keys = {drift.key for drift in found}
     if before.mending_ns:  # what our own repair does on its way is no news

@@ -70,7 +70,8 @@ def _spare(desk: Desk, name: str) -> tuple[str, ...]:
     host, notes = desk.memory.host, desk.memory.nics
     members = members_of(desk, name)
     links = host.links.values() if host else ()
-    down = {index for index, note in notes.items() if note.set_down}
+    standing = host is not None and host.by_name(name) is not None
+    down = {index for index, note in notes.items() if note.decided(standing=standing)}
     spared = (link.name for link in links if link.master is None and link.index in down)
     return tuple(sorted(set(spared).intersection(members)))
 

@@ -45,7 +45,9 @@ def _note(old: Link | None, new: Link, was: NicNote, now_ns: int, *, first: bool
         set_down = not _released(new, left_ns, now_ns)
     else:
         set_down = was.set_down
-    return NicNote(set_down, left_ns)
+    at_sight = old is None and new.master is None
+    guessed = set_down and (at_sight or (was.guessed and was.set_down))
+    return NicNote(set_down, left_ns, guessed)
 
 
 def _released(new: Link, left_ns: int, now_ns: int) -> bool:

@@ -119,10 +119,19 @@ Action = Inquire | Repair
 
 @dataclass(frozen=True, slots=True)
 class NicNote:
-    """Of one NIC: whether somebody set it down, and when it left a bond last."""
+    """Of one NIC: whether somebody set it down, and when it left a bond last.
+
+    ``guessed``: it was down at first sight, so that nobody saw who did it. Then it counts as set
+    down while its bond stands; when the whole bond is gone, the kernel closed all its members.
+    """
 
     set_down: bool = False
     left_ns: int = 0
+    guessed: bool = False
+
+    def decided(self, *, standing: bool) -> bool:
+        """Whether it is down by somebody's decision; ``standing``: its bond is there."""
+        return self.set_down and (standing or not self.guessed)
 
 
 @dataclass(frozen=True, slots=True)
