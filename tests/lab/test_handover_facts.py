@@ -7,6 +7,7 @@ counts on it.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -257,6 +258,10 @@ MANAGERS: dict[Manager, dict[str, str]] = {
 }
 
 
+@pytest.mark.skipif(
+    "LINKHOLD_LAB_FULL" not in os.environ,
+    reason="managers without linkhold: make lab-full (with it: test_bond_native.py)",
+)
 @pytest.mark.parametrize(("manager", "files"), MANAGERS.items(), ids=MANAGERS)
 def test_bond_is_handed_over_without_loss(
     systemd_machine: Maker, manager: Manager, files: dict[str, str]
