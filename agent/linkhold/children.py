@@ -13,6 +13,7 @@ import os
 import shutil
 import signal
 import subprocess  # noqa: TID251 - this is the place
+import sys
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,6 +136,19 @@ def run(argv: Sequence[str], *, timeout_s: float) -> Outcome:
         raise Unavailable(f"{argv[0]}: {error.strerror}") from error
     lines = done.stdout[-KEPT_LINE_BYTES:].decode("utf-8", "replace").strip().splitlines()
     return Outcome(done.returncode, lines[-1] if lines else "")
+
+
+def ourselves(module: str) -> list[str]:
+    """Return the command that runs ``main`` of one of our modules in a fresh interpreter.
+
+    With -I, so that no variable or file of a user's decides what root's process imports.
+    """
+    root = str(Path(__file__).resolve().parents[1])
+    code = (
+        f"import sys; sys.path.insert(0, {root!r}); "
+        f"from {module} import main; sys.exit(main(sys.argv[1:]))"
+    )
+    return [sys.executable, "-I", "-c", code]
 
 
 def start_alone(argv: Sequence[str], unit: str) -> None:

@@ -47,7 +47,6 @@ ALONE_S = 35.0
 """How long the NIC alone is tried then: it went down and up, so a spanning tree starts anew."""
 ASK_S = 1.0
 PAUSE_S = 0.2
-MII_UP = 0
 UDEV = Path("/run/udev")
 
 
@@ -217,11 +216,7 @@ class Bond:
         if bond is None or bond.bond is None:
             return
         now = bond.bond.get("active_slave")
-        good = [
-            port.index
-            for port in look.ports_of(bond.index)
-            if port.carrier and (port.port or {}).get("mii_status") == MII_UP
-        ]
+        good = [port.index for port in look.ports_of(bond.index) if port.usable]
         chosen = good[(good.index(now) + 1) % len(good) if now in good else 0] if good else now
         if isinstance(chosen, int) and chosen != now:
             with Exchange() as kernel:  # what the kernel says against it changes nothing

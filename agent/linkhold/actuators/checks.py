@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from linkhold.model.look import Look
 
 ASK_S = 1.0
-MII_UP = 0
 
 
 def failures(checks: Mapping[str, Any], *, whole: bool = True) -> list[str]:
@@ -54,7 +53,7 @@ def _members(
         port = ports.get(member)
         if port is None:
             yield f"{member} is not in {name}"
-        elif whole and (not port.carrier or (port.port or {}).get("mii_status") != MII_UP):
+        elif whole and not port.usable:
             yield f"{member} is in {name} but has no link"
 
 

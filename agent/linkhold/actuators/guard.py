@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING
 from linkhold.actuators.journal import PRIVATE, WAITING, Journal
 from linkhold.actuators.perform import write_file
 from linkhold.actuators.undo import undo
-from linkhold.children import start_alone
+from linkhold.children import ourselves, start_alone
 from linkhold.model import HostError, LinkholdError
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def arm(journal: Journal, change: str) -> None:
     Raises :class:`HostError` when it does not: then nothing may be changed.
     """
     ready = journal.where / READY_FILE
-    argv = [sys.executable, "-I", "-c", _MAIN.format(_source_root()), str(journal.where), change]
+    argv = [*ourselves("linkhold.actuators.guard"), str(journal.where), change]
     start_alone(argv, f"linkhold-guard-{change}")
     end = time.monotonic() + READY_S
     while not _is_ready(ready, change):
@@ -51,17 +50,6 @@ def arm(journal: Journal, change: str) -> None:
                 "nothing was changed"
             )
         time.sleep(0.02)
-
-
-_MAIN = (
-    "import sys; sys.path.insert(0, {0!r}); "
-    "from linkhold.actuators.guard import main; sys.exit(main(sys.argv[1:]))"
-)
-"""Started with -I, so that no variable or file of a user's decides what root's guard imports."""
-
-
-def _source_root() -> str:
-    return str(Path(__file__).resolve().parents[2])
 
 
 def _is_ready(path: Path, change: str) -> bool:

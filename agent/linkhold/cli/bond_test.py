@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 ASK_S = 2.0
 BEFORE_S, THERE_S, AFTER_S = 0.5, 2.0, 1.0
 GUARD_S = 20.0
-MII_UP = 0
 
 
 def run(args: argparse.Namespace) -> int:
@@ -78,7 +77,7 @@ def _standbys(
     if not ports:
         raise HostError(f"{bond.name} has no standby: {active} is its only member")
     for port in ports:
-        if not port.carrier or (port.port or {}).get("mii_status") != MII_UP:
+        if not port.usable:
             raise HostError(
                 f"{port.name} has no link, so {bond.name} is not moved to it; check its cable"
             )

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from linkhold.actuators.journal import FAILED, Journal, boot_id, folder
 from linkhold.actuators.remake import keep_in_run
-from linkhold.children import Child
+from linkhold.children import Child, ourselves
 from linkhold.config.settings import Mode
 from linkhold.daemon.log import log
 from linkhold.decide.keeping import (
@@ -39,6 +37,7 @@ from linkhold.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+    from pathlib import Path
 
     from linkhold.actuators.journal import Document
     from linkhold.config.settings import Settings
@@ -56,12 +55,6 @@ DISK_S = 5.0
 EXTRA_S = 120.0
 """A repair takes this long at most besides the time in which its guard would undo it."""
 DEFAULT_GUARD_S = 60.0
-
-_MAIN = (
-    "import sys; sys.path.insert(0, {0!r}); "
-    "from linkhold.cli import main; sys.exit(main(sys.argv[1:]))"
-)
-"""Started with -I, as the guard is: no variable or file of a user's decides what root imports."""
 
 
 class BondKeeper:
@@ -212,8 +205,7 @@ class BondKeeper:
         words = [word for nic in action.spare for word in ("--spare", nic)]
         if self._config_file is not None:
             words += ["--config", str(self._config_file)]
-        root = str(Path(__file__).resolve().parents[2])
-        code = [sys.executable, "-I", "-c", _MAIN.format(root)]
+        code = ourselves("linkhold.cli")
         argv = [*code, "bond", "repair", action.bond, "--yes", "--json", *words]
         log.info("repairing %s", action.bond)
         try:

@@ -17,6 +17,9 @@ IFA_F_NODAD, IFA_F_TEMPORARY, IFA_F_PERMANENT = 0x02, 0x01, 0x80
 IFA_F_TENTATIVE, IFA_F_MANAGETEMPADDR, IFA_F_NOPREFIXROUTE = 0x40, 0x100, 0x200
 """linux/if_addr.h."""
 
+BOND_LINK_UP = 0
+"""linux/if_bonding.h: what the monitor of a bond says of a member in order."""
+
 RTPROT_KERNEL, RTPROT_RA, RTPROT_DHCP = 2, 9, 16
 """linux/rtnetlink.h: who made a route."""
 
@@ -43,6 +46,11 @@ class LookedLink:
     token: str = ""
     bond: Mapping[str, object] | None = None
     port: Mapping[str, object] | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether its bond can use this member: carrier, and the bond's monitor says up."""
+        return self.carrier and (self.port or {}).get("mii_status") == BOND_LINK_UP
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,36 +72,29 @@ def plan(
     wanted, missing = resolve(name, settings, survey)
     if spare is not None:
         wanted, missing = without(wanted, spare), ()
-    against = (*missing, *_refusals(wanted, look, survey, asked, repair=spare is not None))
-    empty = Plan(name, "apply", refusals=against)
-    if against or not wanted.members:
-        return empty
-    standing = look.link(name)
     live = live_member(wanted, look)
-    if standing is not None:
+    against = (*missing, *_refusals(wanted, look, survey, asked, live, repair=spare is not None))
+    if against or not wanted.members:
+        return Plan(name, "apply", refusals=against)
+    if look.link(name) is not None:
         return _adjusted(wanted, look, asked, repair=spare is not None)
+    return _made(wanted, look, survey, asked, live)
+
+
+def _made(wanted: Wanted, look: Look, survey: Survey, asked: Asked, live: str) -> Plan:
+    """Return the plan of a bond that does not stand yet; ``live`` carries what it shall carry."""
+    settings = wanted.settings
     near, _ = split_targets(settings, belongings(look, live))
     told = (
         *warnings.all_of(wanted, survey, look, dict(asked.answers), (*near, *asked.pings), live),
         *warnings.about_files(wanted, survey, look, live, asked.holding.client, asked.mentions),
     )
-    if not live:
-        work, interruption = convert.from_idle(wanted, look), "none: the members carry nothing"
-    elif len(wanted.members) == 1:
-        work, interruption = convert.only_nic(wanted, look, live), ONLY_NIC
-    else:
-        work = convert.make_before_break(wanted, look, live, near)
-        interruption = NO_LOSS
-    old = look.link(live)
-    mac = "" if wanted.fail_over_mac or old is None else old.mac
-    owner = survey.owner(live or wanted.members[0])
-    metrics = _metrics(look, live)
-    booted = with_mtu(wanted, old.mtu) if old is not None else wanted
-    over = handover.hand_over(booted, live, owner, mac, asked.holding, metrics)
+    work, interruption = _work(wanted, look, live, near)
+    over = _handed_over(wanted, look, survey, asked, live)
     checks = _checks(wanted, look, near, asked)
-    phases, undo = handover.around(over, name, *work)
+    phases, undo = handover.around(over, wanted.name, *work)
     return Plan(
-        name,
+        wanted.name,
         "apply",
         phases=phases,
         undo=undo,
@@ -121,6 +114,28 @@ def plan(
             "connection": asked.holding.connection,
         },
     )
+
+
+def _work(
+    wanted: Wanted, look: Look, live: str, near: tuple[str, ...]
+) -> tuple[tuple[tuple[Phase, ...], tuple[Undo, ...]], str]:
+    """Return the phases with their way back, and in words what traffic will notice."""
+    if not live:
+        return convert.from_idle(wanted, look), "none: the members carry nothing"
+    if len(wanted.members) == 1:
+        return convert.only_nic(wanted, look, live), ONLY_NIC
+    return convert.make_before_break(wanted, look, live, near), NO_LOSS
+
+
+def _handed_over(
+    wanted: Wanted, look: Look, survey: Survey, asked: Asked, live: str
+) -> handover.HandOver:
+    old = look.link(live)
+    mac = "" if wanted.fail_over_mac or old is None else old.mac
+    booted = with_mtu(wanted, old.mtu) if old is not None else wanted
+    owner = survey.owner(live or wanted.members[0])
+    metrics = _metrics(look, live)
+    return handover.hand_over(booted, live, owner, mac, asked.holding, metrics)
 
 
 def live_member(wanted: Wanted, look: Look) -> str:
@@ -171,14 +186,13 @@ def split_targets(
 
 
 def _refusals(
-    wanted: Wanted, look: Look, survey: Survey, asked: Asked, *, repair: bool
+    wanted: Wanted, look: Look, survey: Survey, asked: Asked, live: str, *, repair: bool
 ) -> Iterator[Refusal]:
     standing = look.link(wanted.name)
     if standing is None or standing.kind != "bond" or not repair:
         yield from refusals.host_refusals(wanted, look, survey)
     if standing is not None and standing.kind == "bond":
         yield from adjust.refusals(wanted, look, named(look, standing.bond or {}))
-    live = live_member(wanted, look)
     for name in wanted.members:
         nic, owner, link = survey.nic(name), survey.owner(name), look.link(name)
         if standing is not None and link is not None and link.master == standing.index:

@@ -137,7 +137,7 @@ def _stays(
     Then the active member, if that one does; but a manager's old profile is for the one of before.
     """
     names = [port.name for port in ports]
-    working = [port.name for port in ports if _good(port) and port.name not in dead]
+    working = [port.name for port in ports if port.usable and port.name not in dead]
     active = options.get("active_slave")
     wishes = (record.get("live"), options.get("primary"), active)
     first = next((str(wish) for wish in wishes if wish in names), names[0] if names else "")
@@ -172,11 +172,7 @@ def _leave(
 
 def _others(look: Look, bond: int, stays: str) -> list[str]:
     """Return the members that can carry the bond while ``stays`` leaves it."""
-    return [port.name for port in look.ports_of(bond) if port.name != stays and _good(port)]
-
-
-def _good(port: LookedLink) -> bool:
-    return port.carrier and (port.port or {}).get("mii_status") == 0
+    return [port.name for port in look.ports_of(bond) if port.name != stays and port.usable]
 
 
 def _cut_over(look: Look, name: str, stays: str) -> Iterator[Step]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from linkhold.decide.dice import SIDES, rolled
 from linkhold.decide.probing.evidence import MOST_MISSES, QUIET_DOUBT, Record, needed, pooled
 from linkhold.decide.probing.values import MemberMemory, SendProbe
 
@@ -97,13 +98,9 @@ class Desk:
         return bool(self.flow.heard_ns) and self.now_ns - self.flow.heard_ns < BUSY_NS
 
     def roll(self) -> float:
-        """Return a number from 0 up to 1 (xorshift; the state is in the memory)."""
-        dice = self.bond.dice or (self.rules.seed * 2654435761 & 0xFFFFFFFF) or 1
-        dice ^= (dice << 13) & 0xFFFFFFFF
-        dice ^= dice >> 17
-        dice ^= (dice << 5) & 0xFFFFFFFF
-        self.put(dice=dice)
-        return dice / 2**32
+        """Return a number from 0 up to 1, by chance."""
+        self.put(dice=rolled(self.bond.dice, self.rules.seed))
+        return self.bond.dice / SIDES
 
     def answered_lately(self, name: str) -> bool:
         """Tell whether any target answered through a member within the last ten seconds."""

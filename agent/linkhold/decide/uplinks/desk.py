@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from linkhold.decide.dice import SIDES, rolled
 from linkhold.decide.happening import Happening
 from linkhold.decide.uplinks.values import LineMemory
 from linkhold.model import Severity
@@ -66,13 +67,9 @@ class Desk:
         return int(usual * line.stretch * SECOND)
 
     def stretch(self) -> float:
-        """Return a share of an interval by chance (xorshift; the state is in the memory)."""
-        dice = self.memory.dice or (self.rules.seed * 2654435761 & 0xFFFFFFFF) or 1
-        dice ^= (dice << 13) & 0xFFFFFFFF
-        dice ^= dice >> 17
-        dice ^= (dice << 5) & 0xFFFFFFFF
-        self.put(dice=dice)
-        return 1.0 - WIDTH * dice / 2**32
+        """Return a share of an interval by chance."""
+        self.put(dice=rolled(self.memory.dice, self.rules.seed))
+        return 1.0 - WIDTH * self.memory.dice / SIDES
 
     def judge(self, link: str, verdict: str, reason: str = "") -> None:
         """Change the verdict on an uplink, and tell of it when it is dead or alive."""
