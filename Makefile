@@ -40,5 +40,5 @@ run: setup ## run the agent on this host, in the foreground, changing nothing (o
 setup: ## install what is missing: system packages by apt where allowed, and .venv
 	@PYTHON=$(PYTHON) tests/support/setup.sh $(VENV)
 
-test: lint ## run every test; a skip says why
-	@$(PYTEST) $(ARGS)
+test: lint ## run every test, two files at a time; a skip says why
+	@$(PYTEST) -n 2 --dist loadfile $(ARGS)

@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
+import select
 import shutil
 import signal
 import subprocess  # noqa: TID251 - this is the place
 import sys
+import time
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from linkhold.model import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 KEPT_LINES = 20
 KEPT_LINE_BYTES = 500
@@ -136,6 +139,81 @@ def run(argv: Sequence[str], *, timeout_s: float) -> Outcome:
         raise Unavailable(f"{argv[0]}: {error.strerror}") from error
     lines = done.stdout[-KEPT_LINE_BYTES:].decode("utf-8", "replace").strip().splitlines()
     return Outcome(done.returncode, lines[-1] if lines else "")
+
+
+def ask(argv: Sequence[str], question: Any, *, timeout_s: float, most_bytes: int) -> Any:
+    """Run a program that answers a JSON document on its stdin with one on its stdout.
+
+    Blocking: for commands and threads, not for the loop. The program ends with the thread that
+    asked. Raises :class:`Unavailable` when it cannot be started, fails, or its answer is late,
+    longer than ``most_bytes`` or no JSON; it is killed then.
+    """
+    name = "the helper process"
+    with _memory(json.dumps(question).encode()) as asked, _memory(b"") as complaints:
+        try:
+            process = subprocess.Popen(  # noqa: S603 - argv is ours
+                [*_tie_to_parent(None), *argv],
+                stdin=asked,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                env=_environment(),
+                cwd="/",
+            )
+        except OSError as error:
+            raise Unavailable(f"{argv[0]}: {error.strerror}") from error
+        with process:
+            try:
+                end_s = time.monotonic() + timeout_s
+                answer = _answer(process, end_s, most_bytes)
+                code = process.wait(timeout=max(0.0, end_s - time.monotonic()))
+            except (TimeoutError, subprocess.TimeoutExpired):
+                raise Unavailable(f"{name} did not answer within {timeout_s:g} s") from None
+            finally:
+                process.kill()  # does nothing to one that has been waited for
+        if code:
+            raise Unavailable(f"{name} ended with {code}: {_last_line(complaints)}")
+    try:
+        return json.loads(answer)
+    except (ValueError, RecursionError):
+        raise Unavailable(f"{name} answered what is no JSON") from None
+
+
+@contextlib.contextmanager
+def _memory(content: bytes) -> Iterator[int]:
+    """Give a file without a name or a disk, to be read from its start."""
+    descriptor = os.memfd_create("linkhold", os.MFD_CLOEXEC)
+    try:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _answer(process: subprocess.Popen[bytes], end_s: float, most_bytes: int) -> bytes:
+    """Return all that a process prints until ``end_s`` of time.monotonic(), or raise."""
+    assert process.stdout is not None  # noqa: S101 - it is a PIPE
+    output = process.stdout.fileno()
+    found = bytearray()
+    poll = select.poll()  # select() takes no descriptor above 1023
+    poll.register(output, select.POLLIN)
+    while poll.poll(max(0.0, end_s - time.monotonic()) * 1000):
+        chunk = os.read(output, 1 << 20)
+        if not chunk:
+            return bytes(found)
+        found += chunk
+        if len(found) > most_bytes:
+            raise Unavailable(f"a helper process answered more than {most_bytes} bytes")
+    raise TimeoutError
+
+
+def _last_line(descriptor: int) -> str:
+    size = os.fstat(descriptor).st_size
+    text = os.pread(descriptor, KEPT_LINE_BYTES, max(0, size - KEPT_LINE_BYTES))
+    lines = text.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1] if lines else "it said nothing"
 
 
 def ourselves(module: str) -> list[str]:

@@ -37,11 +37,11 @@ def gateway(namespace: Namespace) -> Iterator[Namespace]:
             yield other
 
 
-def watching(namespace: Namespace, *targets: Target) -> PathProbes:
+def watching(namespace: Namespace, *targets: Target, gentle: bool = False) -> PathProbes:
     """Return the sockets of a bond whose only member is e0."""
     member = MemberSight("e0", namespace.index("e0"), True, True, OWN_MAC, MADE_MAC)
     probes = PathProbes()
-    probes.watch(Sights((BondSight("bond0", 9, (member,), "e0", targets=targets),)))
+    probes.watch(Sights((BondSight("bond0", 9, (member,), "e0", targets=targets),)), gentle=gentle)
     assert probes.problems == {}
     return probes
 
@@ -89,6 +89,20 @@ def test_standby_probe_teaches_the_gateway_nothing_about_our_address(
 
     assert "10.0.0.2 " not in neighbours
     assert "fd00::2 " not in neighbours
+
+
+@pytest.mark.parametrize("gentle", [False, True])
+def test_a_gentle_watch_leaves_no_nic_promiscuous(
+    namespace: Namespace, gateway: Namespace, *, gentle: bool
+) -> None:
+    """A veth has no filter for a second MAC, and hears the answers to a standby all the same."""
+    probes = watching(namespace, *TARGETS, gentle=gentle)
+    shown = namespace.ip("-d link show e0")
+    answers = ask(probes, namespace, TARGETS[0], standby=True)
+    probes.close()
+
+    assert ("promiscuity 0" in shown) is gentle
+    assert answers
 
 
 def test_other_frames_wake_nobody(namespace: Namespace, gateway: Namespace) -> None:

@@ -37,17 +37,28 @@ def systemd_machine() -> Iterator[Callable[..., Machine]]:
 
     Each machine is a guest of its own, and ends with the test.
     """
+    yield from _maker()
+
+
+@pytest.fixture(scope="module")
+def systemd_machines() -> Iterator[Callable[..., Machine]]:
+    """Return such a maker for tests whose machines run side by side, until the module's end."""
+    yield from _maker()
+
+
+def _maker() -> Iterator[Callable[..., Machine]]:
     made: list[Machine] = []
 
     def make(
         manager: Manager = "none", files: Mapping[str, str] | None = None, *, dhcp_lease_s: int = 0
     ) -> Machine:
         try:
-            made.append(Machine(manager, files, dhcp_lease_s=dhcp_lease_s))
-            made[-1].boot()
+            machine = Machine(manager, files, dhcp_lease_s=dhcp_lease_s)
+            made.append(machine)
+            machine.boot()
         except LabUnavailable as reason:
             _give_up(reason)
-        return made[-1]
+        return machine
 
     yield make
     for machine in made:

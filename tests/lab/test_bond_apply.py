@@ -254,10 +254,13 @@ def ended(box: Box) -> dict[str, Any]:
         told[name] = [code, said, host_state.wait_equal(before)]
 
     host.apply("--manual", brief=True)
+    again = {"plan": host.run("plan"), "apply": host.apply()}
+    told["again"] = {name: [one.code, one.said] for name, one in again.items()}
     confirmed = host.run("confirm")
     host.run("remove", "bond0", "--yes", brief=True)
     note("confirm", confirmed.code, confirmed.said)
     done = host.apply("--manual", brief=True, guard_s=4)
+    (host.state / "bond/journal.json").write_text('{"id": "')  # its guard has it in memory
     note("nobody confirms", done.code, done.said)
     late = host.run("confirm")
     note("too late", late.code, late.said)
@@ -298,10 +301,16 @@ def _with_closed_stdout(host: Host) -> list[object]:
 def test_how_a_change_may_end(lab: Lab) -> None:
     """Confirmed it stays; not confirmed, interrupted or terminated it is undone at once.
 
-    A hangup and a reader who left do not end it: it is the way to a host that may hang up.
+    A hangup and a reader who left do not end it: it is the way to a host that may hang up. Nor
+    does a journal that is damaged meanwhile keep the guard from undoing it. While it waits, plan
+    and apply say so.
     """
     value = lab.run(ended).value
 
+    for code, said in value["again"].values():
+        assert code == 1, said
+        assert "a change of bond0 (apply) waits for confirmation" in said
+        assert "linkhold bond confirm, or linkhold bond rollback" in said
     assert value["confirm"][0] == 0, value["confirm"]
     assert value["nobody confirms"][0] == 3
     assert "linkhold bond confirm" in value["nobody confirms"][1]

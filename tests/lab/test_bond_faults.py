@@ -54,7 +54,8 @@ class Faults:
         """Keep how it ended and what is not as before."""
         self.host.wait_for_guard()
         left = host_state.wait_equal(self.before) if settle else []
-        self.told[name] = {"code": done.code, "said": done.stderr, "left": left}
+        said = done.stderr or done.stdout  # a refusal is part of the plan
+        self.told[name] = {"code": done.code, "said": said, "left": left}
         return done
 
 
@@ -162,11 +163,9 @@ def before_it_begins(box: Box) -> dict[str, Any]:
     faults.apply("dead switch")
     net.revive_switch(1)
     net.pull_cable(1)
-    refused = faults.apply("no carrier")
+    faults.apply("no carrier")
     net.plug_cable(1)
     faults.told["no carrier"]["left"] = host_state.wait_equal(faults.before)
-    for name in ("dead switch", "no carrier"):
-        faults.told[name]["said"] = faults.told[name]["said"] or refused.stdout
     (host.state / "bond").mkdir(parents=True, exist_ok=True)
     _on(host.state, "size=1m,ro")
     faults.apply("read-only")
@@ -201,7 +200,7 @@ def test_what_keeps_a_change_from_beginning(lab: Lab) -> None:
     """A dead standby, no place for the journal, no guard, no rights: nothing is changed."""
     value = lab.run(before_it_begins).value
     words = {
-        "dead switch": "",
+        "dead switch": "no gateway answers through it",
         "no carrier": "eth1 has no carrier",
         "read-only": "Read-only file system",
         "disk full": "No space left on device",
@@ -220,7 +219,7 @@ def refused_by_the_kernel(box: Box) -> dict[str, str]:
     """Let the kernel refuse messages of each kind."""
     from linkhold.actuators.compile import step_document
     from linkhold.actuators.perform import perform
-    from linkhold.decide.bonding.steps import Burst, Change, SetBond, SetLink
+    from linkhold.decide.bonding.steps import Burst, Change, DropLink, SetBond, SetLink
     from linkhold.model import HostError
 
     net = box.two_switches()
@@ -242,6 +241,12 @@ def refused_by_the_kernel(box: Box) -> dict[str, str]:
         "EINVAL": refusal(SetBond("bond0", {"primary_reselect": 9})),
         "ENODEV": refusal(SetLink("eth7", up=True)),
         "EEXIST": refusal(SetBond("bond0", {"mode": 1}, create=True)),
+        "no link": refusal(
+            DropLink("mv"),
+            SetLink("eth0", up=False, master="bond0"),
+            SetLink("eth0", up=False),
+            SetBond("bond0", {"active_slave": "eth0"}),
+        ),
     }
 
 
@@ -259,3 +264,5 @@ def test_what_the_kernel_refuses_is_told_with_its_object_and_a_remedy(lab: Lab) 
     assert "eth7: there is no such interface" in value["ENODEV"]
     assert "create bond bond0" in value["EEXIST"]
     assert "look with `ip link`" in value["EEXIST"]
+    assert "set bond0: active_slave eth0: the kernel says EINVAL" in value["no link"]
+    assert "that member has no link now: check its cable" in value["no link"]

@@ -10,12 +10,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from linkhold.actuators import remake
 from support import furnish
-from support.bond_change import Host
+from support.bond_change import Command, Host
 from support.lab import Box, scenario
 from support.topology import NODE_4, TwoSwitches, ip, ip_batch, wait_until
 
 if TYPE_CHECKING:
+    from support.bond_change import Done
     from support.lab.host import Lab
 
 BOOT = """
@@ -93,6 +95,37 @@ def repaired_after_given_back(box: Box) -> dict[str, Any]:
         "after": seen(net),
         "eth0": addresses_of("eth0"),
         "way": ip("route", "get", "10.0.0.1"),
+        **_gone_and_restored(box, net, host),
+    }
+
+
+def _gone_and_restored(box: Box, net: TwoSwitches, host: Host) -> dict[str, Any]:
+    """Take the committed bond away by hand, and try every command; at last restore."""
+    ip("rule", "del", "iif", "bond0", "priority", "77")
+    ip("link", "del", "bond0")
+    told = {verb: host.run(verb) for verb in ("status", "plan")}
+    told["apply"] = host.apply(brief=True)
+    told["remove"] = host.run("remove", "bond0", "--yes")
+    record = host.state / "bond/committed-bond0.json"
+
+    def restore() -> Done:
+        def soon() -> None:
+            remake.WORKS_WITHIN_S = 2.0
+
+        return Command(box.tmp, ("restore", "--yes"), soon).wait()
+
+    net.kill_switch(0)
+    told["restore in vain"] = restore()
+    kept = record.exists()
+    net.revive_switch(0)
+    told["restore"] = restore()
+    after = seen(net)
+    told["status after"] = host.run("status")
+    return {
+        "gone": {name: [done.code, done.said] for name, done in told.items()},
+        "kept": kept,
+        "dropped": not record.exists(),
+        "restored": after,
     }
 
 
@@ -110,6 +143,24 @@ def test_a_repair_takes_the_addresses_off_the_nic_that_a_boot_gave_them_to(lab: 
     assert value["after"]["members"] == ["eth0", "eth1"]
     assert NODE_4 not in value["eth0"]
     assert "dev bond0" in value["way"]
+    _restored(value)
+
+
+def _restored(value: dict[str, Any]) -> None:
+    """Expect that nothing lost the record until its NIC had all of it again."""
+    gone = value["gone"]
+    assert "is gone; make it again" in gone["status"][1]
+    for name in ("plan", "apply", "remove"):
+        assert gone[name][0] == 1, gone[name]
+        assert "linkhold bond repair bond0" in gone[name][1]
+    assert gone["restore in vain"][0] == 1
+    assert "does not answer over it; make bond0 again with" in gone["restore in vain"][1]
+    assert value["kept"]
+    assert gone["restore"] == [0, "bond0 was gone already; eth0 carries what it carried\n"]
+    assert value["dropped"]
+    assert value["restored"]["answers"]
+    assert "default via 10.0.0.1 dev eth0" in value["restored"]["routes"]
+    assert "taken away by linkhold at" in gone["status after"][1]
 
 
 @scenario(timeout_s=120)
@@ -124,13 +175,13 @@ def member_added_then_boot(box: Box) -> dict[str, Any]:
 
 
 def test_a_member_that_was_added_later_is_there_after_a_boot(lab: Lab) -> None:
-    """And neither a damaged nor a senseless record keeps the bond from being made."""
+    """And a damaged record of another bond, or one that lacks something, is named and skipped."""
     value: dict[str, Any] = lab.run(member_added_then_boot).value
 
     assert value["added"] == 0
     assert value["boot"]["code"] == 1
     assert "committed-aaa.json is damaged" in value["boot"]["said"]
-    assert "bbb: KeyError" in value["boot"]["said"]
+    assert "committed-bbb.json is damaged: it lacks members, options" in value["boot"]["said"]
     assert value["after"]["members"] == ["eth0", "eth1"], value
     assert value["after"]["answers"]
 

@@ -188,9 +188,9 @@ def test_a_member_taken_out_is_put_back_and_a_fight_ends_in_a_conflict(lab: Lab)
     assert value["code"] == 0
 
 
-@scenario(timeout_s=100)
+@scenario(timeout_s=150)
 def changed(box: Box) -> dict[str, Any]:
-    """Change an option by sysfs; then delete the bond."""
+    """Change an option by sysfs; delete the bond, then once more while no agent runs; remove it."""
     kept = Kept.made(box).start()
     routes = ip("route")
     (BONDING / "primary_reselect").write_text("always", encoding="ascii")
@@ -201,20 +201,37 @@ def changed(box: Box) -> dict[str, Any]:
     gone = kept.wait("gone", lambda s: not s["detail"]["bonds"]["bond0"]["there"], 5)
     kept.wait_told("bond.repaired", 2, s=40)
     kept.wait("ok", lambda s: s["network"] == "ok")
+    code = kept.stop()
+    ip("link", "del", "bond0")
+    kept.start()
+    kept.wait("gone again", lambda s: not s["detail"]["bonds"]["bond0"]["there"])
+    kept.wait("made again", lambda s: s["detail"]["bonds"]["bond0"]["there"], 40)
+    kept.wait("ok again", lambda s: s["network"] == "ok")
+    whole = {"members": members(), "routes": ip("route"), "answers": kept.net.answers()}
+    kept.wait("its repair has ended", lambda s: not s["detail"]["bonds"]["bond0"]["repair"])
+    known = len(kept.events(""))
+    removed = kept.linkhold("bond", "remove", "bond0", "--yes", "--config", str(kept.config))
+    time.sleep(4)
     return {
+        "first_code": code,
+        "whole": whole,
+        "removed": [removed.returncode, removed.stderr],
+        "during": kept.events("")[known:],
         "option": option,
         "reselect": reselect,
         "gone_s": gone,
         "drift": kept.told("bond.drift"),
-        "members": members(),
-        "same_routes": ip("route") == routes,
-        "answers": kept.net.answers(),
+        "same_routes": whole["routes"] == routes,
         "code": kept.stop(),
     }
 
 
 def test_an_option_and_a_deleted_bond_come_back(lab: Lab) -> None:
-    """R13, R19: both values are told; the bond returns with its addresses and routes."""
+    """R13, R19: both values are told; the bond returns with its addresses and routes.
+
+    Also when it vanished while no agent was there to see who did it. A removal by command is no
+    fault, and raises no alert.
+    """
     value: dict[str, Any] = lab.run(changed).value
 
     assert (value["option"]["subject"], value["option"]["wanted"], value["option"]["seen"]) == (
@@ -224,11 +241,16 @@ def test_an_option_and_a_deleted_bond_come_back(lab: Lab) -> None:
     )
     assert value["reselect"] == "failure 2"
     assert value["gone_s"] < 1.0
-    assert [drift["kind"] for drift in value["drift"]] == ["option", "gone"]
-    assert value["members"] == ["eth0", "eth1"]
+    assert [drift["kind"] for drift in value["drift"]] == ["option", "gone", "gone"]
+    assert value["whole"]["members"] == ["eth0", "eth1"]
     assert value["same_routes"]
-    assert value["answers"]
-    assert value["code"] == 0
+    assert value["whole"]["answers"]
+    assert (value["first_code"], value["code"]) == (0, 0)
+    # What the operator orders is information.
+    assert value["removed"][0] == 0, value["removed"]
+    bad = [e for e in value["during"] if e["type"] == "bond.drift" or "bond." in e.get("alert", "")]
+    assert [e for e in bad if e["type"] != "alert.closed"] == []
+    assert "bond.not_applied" in [e["type"] for e in value["during"]]
 
 
 @scenario(timeout_s=60)
@@ -373,12 +395,19 @@ def foreign(box: Box) -> dict[str, Any]:
     kept.agent = subprocess.Popen([LINKHOLD, "agent", "--config", str(kept.config)])
     wait_until((box.tmp / "run" / "state.json").exists, "the agent is ready", timeout_s=20)
     at_once = kept.state["alerts"]
+    kept.net.pull_cable(0)
+    kept.wait("down", lambda s: s["network"] == "down", 5)
+    cut = {"cause": kept.state["cause"], "carrier": kept.bond["carrier"]}
+    cut["kernel"] = Path("/sys/class/net/bond0/carrier").read_text(encoding="ascii").strip()
+    kept.net.plug_cable(0)
+    kept.wait("ok", lambda s: s["network"] == "ok", 5)
     (BONDING / "miimon").write_text("100000", encoding="ascii")
     slow = kept.wait_told("bond.slow_monitoring")
     ip("route", "del", "default")
     lost_s = kept.wait("route lost", lambda s: "route.default_lost" in str(s["alerts"]), 5)
     return {
         "at_once": at_once,
+        "cut": cut,
         "bond": kept.bond,
         "slow": slow,
         "told": kept.told("bond.unmonitored"),
@@ -395,6 +424,9 @@ def test_bonds_that_others_made_are_judged(lab: Lab) -> None:
     assert [(a["type"], a["severity"]) for a in value["at_once"]] == [
         ("bond.unmonitored", "critical")
     ]
+    # The kernel says that it carries, over a cable that is out.
+    assert (value["cut"]["kernel"], value["cut"]["carrier"]) == ("1", False)
+    assert "bond0 does not leave it (no link monitoring: miimon 0)" in value["cut"]["cause"][0]
     assert len(value["told"]) == 1
     assert value["slow"][0]["detection_s"] == 100
     assert value["bond"]["wanted"] is False

@@ -141,7 +141,7 @@ def test_dead_standby_is_announced_before_it_is_needed(lab: Lab) -> None:
     print("dead standby:", value)
 
     assert value["found_s"] < 5
-    assert value["cause"] == ["eth1: no answer from 10.0.0.1 through the standby"]
+    assert value["cause"] == ["eth1: no answer from 10.0.0.1 through it"]
     assert value["redundant"] is False
     assert value["active"] == "eth0"
     assert value["events"].count("bond.standby_dead") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
@@ -10,12 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.guarded import Guarded, alerts_of, guarded, tell
+from support.guarded import LINKHOLD, Guarded, alerts_of, guarded, tell
 from support.lab import Box, scenario
 from support.topology import GATEWAY_4, NODE_4, NODE_MACS, ip, ip_batch
 
 if TYPE_CHECKING:
     from support.lab.host import Lab
+
+
+def promiscuous() -> list[str]:
+    """Return the members that the kernel has made promiscuous."""
+    flags = {n: Path(f"/sys/class/net/{n}/flags").read_text("ascii") for n in ("eth0", "eth1")}
+    return [name for name, value in flags.items() if int(value, 16) & 0x100]
 
 
 @scenario(timeout_s=60)
@@ -28,11 +35,19 @@ def observed(box: Box) -> dict[str, Any]:
         down = node.state
         node.net.revive_switch(0)
         node.wait("ok", lambda s: s["network"] == "ok")
-        return {"cause": down["cause"], "active": node.bond.active, "events": tell(node)}
+        return {
+            "cause": down["cause"],
+            "active": node.bond.active,
+            "events": tell(node),
+            "promiscuous": promiscuous(),
+        }
 
 
 def test_observe_says_what_it_would_do_and_does_nothing(lab: Lab) -> None:
-    """In mode observe a dead path is an event that names the member which would carry."""
+    """In mode observe a dead path is an event that names the member which would carry.
+
+    And no NIC is left promiscuous for the sake of probes.
+    """
     value = lab.run(observed).value
     print("observe:", value)
 
@@ -40,6 +55,7 @@ def test_observe_says_what_it_would_do_and_does_nothing(lab: Lab) -> None:
     assert [data["would"] for data in dead] == ["eth1"]
     assert value["active"] == "eth0"
     assert "bond.moved" not in [kind for kind, _ in value["events"]]
+    assert value["promiscuous"] == []
 
 
 @scenario(timeout_s=60)
@@ -176,6 +192,57 @@ def test_flapping_primary_is_one_event_and_one_alert_with_advice(lab: Lab) -> No
     assert value["events"].count("bond.flapping") == 1
     assert "switch port of eth0" in value["alerts"]["bond.flapping"]
     assert "set it to failure" in value["alerts"]["bond.flapping"]
+
+
+@scenario(timeout_s=90)
+def moved_by_order(box: Box) -> dict[str, Any]:
+    """Test the bond twice by command beside an agent that prefers eth0 and may move."""
+    with guarded(box) as node:
+        node.settle(seconds=6)  # long enough for a return at once
+        runs = [
+            subprocess.run(
+                [LINKHOLD, "bond", "test", "bond0", "--json"],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            for _ in range(2)
+        ]
+        told, state = tell(node), node.state
+        node.bond.wait_active("eth0")
+        ip("link", "set", "g0", "down", ns=node.net.gateway)
+        dead = subprocess.run(
+            [LINKHOLD, "bond", "test", "bond0"], capture_output=True, text=True, check=False
+        )
+        return {
+            "promiscuous": promiscuous(),
+            "runs": [(run.returncode, json.loads(run.stdout or "null")) for run in runs],
+            "told": told,
+            "alerts": alerts_of(state),
+            "dead": [dead.returncode, dead.stderr],
+        }
+
+
+def test_agent_leaves_an_ordered_test_alone(lab: Lab) -> None:
+    """The standby carries for the whole test; its moves are information that nobody is woken for.
+
+    With a dead gateway the test is refused, and the standby is not blamed.
+    """
+    value = lab.run(moved_by_order).value
+    print("bond test:", value)
+
+    for code, [outcome] in value["runs"]:
+        assert (code, outcome["moved"], outcome["stayed"], outcome["returned"]) == (0, *[True] * 3)
+    moves = [data for kind, data in value["told"] if kind == "bond.failover"]
+    assert [(data["active"], data["ordered"]) for data in moves] == [
+        ("eth1", "test"),
+        ("eth0", "test"),
+    ] * 2
+    assert {"bond.moved", "bond.flapping"}.isdisjoint(kind for kind, _ in value["told"])
+    assert value["alerts"] == ["bond.drift"]  # linkhold did not make it
+    assert value["promiscuous"] == ["eth0", "eth1"]  # veth has no filter for a second MAC
+    assert value["dead"][0] == 1
+    assert "not eth1 that is at fault" in value["dead"][1]
 
 
 @scenario(timeout_s=120)

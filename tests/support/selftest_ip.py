@@ -18,7 +18,7 @@ from linkhold.actuators.compile import step_document
 from linkhold.actuators.link_messages import BY_INDEX
 from linkhold.actuators.perform import perform
 from linkhold.config.settings import BondSettings
-from linkhold.decide.bonding import steps
+from linkhold.decide.bonding import wording
 from linkhold.decide.bonding.readback import differing, named
 from linkhold.decide.bonding.steps import Burst, DropLink, SetBond, SetLink
 from linkhold.decide.bonding.wanted import Wanted
@@ -62,7 +62,7 @@ SPELLED = {
 }
 """Options that iproute2 calls otherwise than the kernel's header does."""
 VALUES = {
-    **steps.WORDS,
+    **wording.WORDS,
     "arp_validate": (
         *("none", "active", "backup", "all"),
         *("filter", "filter_active", "filter_backup"),

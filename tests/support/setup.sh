@@ -7,6 +7,7 @@ python=${PYTHON:-python3}
 # Command (or file) that shows a package is there, and the Debian/Ubuntu package that brings it.
 needed='
 mosquitto mosquitto
+upsd nut-server
 linux.uml user-mode-linux
 modprobe kmod
 ip iproute2
@@ -62,6 +63,13 @@ if [ -n "$missing" ]; then
                 systemctl disable --quiet NetworkManager NetworkManager-dispatcher \
                     NetworkManager-wait-online >/dev/null 2>&1 || true
                 echo "setup: NetworkManager's own services stay disabled" ;;
+        esac
+        case $missing in
+            *nut-server*)  # tests start their own; these would look for a UPS after a reboot
+                systemctl disable --quiet nut-server nut-monitor nut-driver.target nut.target \
+                    nut-driver-enumerator.service nut-driver-enumerator.path \
+                    >/dev/null 2>&1 || true
+                echo "setup: NUT's own services stay disabled" ;;
         esac
         grep '^setup:' "$log" || true
         rm -f "$log"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkhold.config.settings import Settings, WayOutSettings
-from linkhold.model import DefaultRoute, HostNetwork, Network, Severity
+from linkhold.model import Address, DefaultRoute, HostNetwork, Link, Network, Severity
 from support.world import World, bonded, single, types
 
 if TYPE_CHECKING:
@@ -86,6 +86,58 @@ def test_a_bond_without_active_member_carries_nothing() -> None:
     assert world.state.network is Network.DOWN
     assert world.state.cause[0] == "bond0 has no active member"
     assert not world.state.bonds[0].carrier
+
+
+@pytest.mark.parametrize(
+    ("miimon_ms", "words"), [(0, "miimon 0"), (100_000, "every 100 s: miimon 100000")]
+)
+def test_a_bond_that_does_not_leave_a_lost_member_is_down(miimon_ms: int, words: str) -> None:
+    """Without monitoring, or with one in the wrong unit, it stays on the cable that is out."""
+    world = World()
+    world.look(bonded(miimon_ms=miimon_ms))
+    assert (world.state.network, world.state.bonds[0].redundant) == (Network.OK, False)
+    world.look(bonded(first=False, miimon_ms=miimon_ms), after_s=60)
+
+    assert (world.state.network, world.state.bonds[0].carrier) == (Network.DOWN, False)
+    assert "eth1 has no link, and bond0 does not leave it" in world.state.cause[0]
+    assert words in world.state.cause[0]
+
+    world.look(bonded(first=False, active=2, miimon_ms=miimon_ms))
+    assert world.state.bonds[0].carrier
+
+
+def test_a_standby_that_is_lost_takes_no_unmonitored_bond_down() -> None:
+    """The active member carries on, and the bond is degraded as any other."""
+    world = World()
+    world.look(bonded(miimon_ms=0))
+    world.look(bonded(second=False, miimon_ms=0))
+
+    assert (world.state.network, world.state.bonds[0].carrier) == (Network.DEGRADED, True)
+
+
+def test_a_monitored_bond_is_not_down_between_a_lost_cable_and_its_failover() -> None:
+    """The kernel looks every 50 ms: that instant is a lost spare, as before."""
+    world = World()
+    world.look(bonded())
+    world.look(bonded(first=False))
+
+    assert world.state.network is Network.DEGRADED
+
+
+def test_a_way_out_over_a_vlan_on_such_a_bond_does_not_carry() -> None:
+    """What lies on the bond is cut off with it."""
+    base = bonded(first=False, miimon_ms=0)
+    vlan = Link(11, "bond0.5", kind="vlan", admin_up=True, carrier=True, parent=9, vlan_id=5)
+    world = World()
+    world.look(
+        HostNetwork(
+            {**base.links, 11: vlan},
+            frozenset({Address(11, "inet", "10.0.5.2", 24)}),
+            frozenset({DefaultRoute("inet", 11, "10.0.5.1")}),
+        )
+    )
+
+    assert world.state.network is Network.DOWN
 
 
 def test_a_lost_default_route_alerts_though_another_way_out_carries() -> None:

@@ -16,11 +16,15 @@ import pytest
 from linkhold.actuators.journal import Journal, boot_id
 from linkhold.actuators.remake import again, leniently
 from linkhold.config.settings import BondSettings, Settings
-from linkhold.daemon import bonds
-from linkhold.daemon.bonds import BondKeeper, JournalReader, RunFiles, read_journal
+from linkhold.daemon import bonds, journal_watch
+from linkhold.daemon.bonds import BondKeeper, RunFiles
+from linkhold.daemon.journal_watch import JournalReader, read_journal
 from linkhold.decide.keeping import Ended, JournalSeen, Repair
+from linkhold.decide.readings import OrderReading
 from linkhold.model import BondKeep, HostError, HostNetwork
+from linkhold.sensors.folder import FolderWatch
 from linkhold.survey import suspects
+from support.journals import change, last
 from support.keeping import BOND, host, member
 
 if TYPE_CHECKING:
@@ -73,11 +77,14 @@ def test_no_journal_is_a_journal_without_changes(journal: Path) -> None:
 def test_the_journal_says_what_was_committed_and_what_is_at_work(journal: Path) -> None:
     """Records, the unfinished change and the last one, by bond."""
     (journal / "committed-bond0.json").write_text(json.dumps(RECORD))
-    (journal / "last.json").write_text(json.dumps({"id": "abc", "bond": "bond0"}))
+    (journal / "last.json").write_text(json.dumps(last(id="abc")))
     with Journal().held():
-        Journal().write({"bond": "bond1", "state": "applying", "boot_id": boot_id()})
+        Journal().write(change(bond="bond1"))
 
-        assert read_journal() == JournalSeen(frozenset({"bond0"}), "bond1", "abc", "bond0")
+        seen = read_journal()
+
+    assert (seen.committed, seen.last, seen.last_bond) == ({"bond0"}, "abc", "bond0")
+    assert (seen.busy, seen.action) == ("bond1", "apply")
 
 
 @pytest.mark.parametrize(
@@ -94,8 +101,8 @@ def test_a_change_that_nobody_will_end_is_a_problem(
     journal: Path, state: str, boot: str, why: str
 ) -> None:
     """Of an earlier boot, or with maker and guard dead: else the agent would wait for ever."""
-    change = {"bond": "bond0", "state": state, "boot_id": boot or boot_id()}
-    (journal / "journal.json").write_text(json.dumps(change))
+    found = change(state=state, boot_id=boot or boot_id())
+    (journal / "journal.json").write_text(json.dumps(found))
     os.utime(journal, (1, 1))
     reader = JournalReader()
     seen = reader.read()
@@ -120,7 +127,7 @@ def test_the_journal_is_read_again_when_its_folder_changed(journal: Path) -> Non
 
 def test_a_change_that_could_not_be_undone_is_a_problem(journal: Path) -> None:
     """Nothing is repaired then, and the command that ends it is named."""
-    (journal / "journal.json").write_text(json.dumps({"bond": "bond0", "state": "failed"}))
+    (journal / "journal.json").write_text(json.dumps(change(state="failed")))
     seen = read_journal()
 
     assert (seen.busy, "linkhold bond rollback" in seen.problem) == ("", True)
@@ -174,10 +181,14 @@ class Loop:
 
     reports: list[Reading] = field(default_factory=list)
     readings: list[KeepReading] = field(default_factory=list)
+    tests: list[tuple[str, int]] = field(default_factory=list)
+
+    def _test(self, bond: str, until_ns: int) -> None:
+        self.tests.append((bond, until_ns))
 
     def keeper(self, config: Path) -> BondKeeper:
         """Return the keeper; needs a running loop."""
-        keeper = BondKeeper(self.reports.append, config)
+        keeper = BondKeeper(self.reports.append, config, self._test)
         keeper._take = self.readings.append  # type: ignore[assignment, method-assign]
         return keeper
 
@@ -213,8 +224,8 @@ def test_a_failed_repair_says_why(journal: Path, tmp_path: Path) -> None:
     assert "was not made here" in ended.error or "as root" in ended.error
 
 
-def test_without_bonds_nothing_is_read_or_told(journal: Path, tmp_path: Path) -> None:
-    """A node without `bonds:` pays nothing; what was told before is taken back."""
+def test_without_bonds_nothing_is_judged_or_told(journal: Path, tmp_path: Path) -> None:
+    """A node without `bonds:` looks at nothing; what was told before is taken back."""
 
     async def live() -> Loop:
         loop = Loop()
@@ -230,6 +241,52 @@ def test_without_bonds_nothing_is_read_or_told(journal: Path, tmp_path: Path) ->
         return loop
 
     assert len(asyncio.run(live()).reports) == 1
+
+
+def test_a_command_at_work_is_told_within_an_instant(
+    journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal is written first: the core and the probes know before the command does a thing.
+
+    Also where no bonds are configured; after its end what the kernel tells late is still its doing.
+    """
+    monkeypatch.setattr(journal_watch, "ENDS_S", 0.3)
+
+    async def live() -> Loop:
+        loop = Loop()
+        keeper = loop.keeper(tmp_path / "none.yaml")
+        keeper.configure(Settings())
+        await asyncio.sleep(0.2)
+        with Journal().held():
+            Journal().write(change(action="test", deadline_mono_ns=77))
+            await asyncio.sleep(0.2)
+            assert loop.reports == [OrderReading("bond0", "test")]
+            assert loop.tests == [("bond0", 77)]
+            (journal / "journal.json").unlink()
+        await asyncio.sleep(0.15)
+        assert len(loop.reports) == 1
+        await asyncio.sleep(0.5)
+        keeper.stop()
+        return loop
+
+    loop = asyncio.run(live())
+
+    assert loop.reports[1:] == [OrderReading("bond0", "")]
+    assert loop.tests[1:] == [("bond0", 0)]
+
+
+def test_a_watch_says_that_its_folder_is_gone(tmp_path: Path) -> None:
+    """So that it can be begun anew; a folder that is not there is an error."""
+    watch = FolderWatch(tmp_path)
+    (tmp_path / "new").write_text("")
+    (tmp_path / "new").replace(tmp_path / "journal.json")
+    assert watch.read()
+
+    shutil.rmtree(tmp_path)
+    assert not watch.read()
+    watch.close()
+    with pytest.raises(OSError, match="No such file"):
+        FolderWatch(tmp_path)
 
 
 def test_files_in_run_are_tried_when_members_come_and_after_an_error(

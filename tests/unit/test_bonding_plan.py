@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import replace
 
 import pytest
 
+from linkhold.cli import bond_plan
 from linkhold.config.settings import BondSettings
 from linkhold.decide.bonding import steps
 from linkhold.decide.bonding.plan import Asked, plan
@@ -19,6 +21,8 @@ from linkhold.model.survey import (
     JobPin,
     JobsView,
     Known,
+    Nic,
+    Owner,
     OwnerKind,
     RemoteMount,
     RootView,
@@ -32,6 +36,8 @@ from support.bond_looks import (
     SURVEY,
     address,
     link,
+    route,
+    standing,
     titles,
     with_nic,
     with_owner,
@@ -45,7 +51,7 @@ def test_the_standby_carries_before_the_live_nic_is_touched() -> None:
     assert made.refusals == ()
     assert titles(made)[:4] == [
         "create bond0, silent",
-        "eth1 join bond0",
+        "eth1 joins bond0",
         "move everything from eth0 to bond0",
         "eth0 joins bond0",
     ]
@@ -111,20 +117,44 @@ def test_a_member_named_by_its_permanent_mac_or_bus_path_is_found() -> None:
 
 def test_a_bond_as_wanted_needs_nothing() -> None:
     """A second apply plans no phase."""
-    options = {"mode": 1, "miimon": 50, "updelay": 0, "downdelay": 0, "peer_notif_delay": 100}
-    options |= {"primary_reselect": 2, "fail_over_mac": 0, "resend_igmp": 1, "num_peer_notif": 3}
-    options |= {"all_slaves_active": 0, "primary": 2, "active_slave": 2}
-    ports = tuple(replace(one, master=9, port={"mii_status": 0}) for one in LOOK.links)
-    standing = Look(
-        links=(*ports, link("bond0", 9, kind="bond", bond=options)),
-        addresses=(address(9, "10.0.0.2/24"),),
-    )
-
-    assert plan("bond0", SETTINGS, standing, SURVEY).phases == ()
+    assert plan("bond0", SETTINGS, standing(), SURVEY).phases == ()
     changed = replace(SETTINGS, peer_notifications=7)
-    adjusted = plan("bond0", changed, standing, SURVEY)
+    adjusted = plan("bond0", changed, standing(), SURVEY)
     assert titles(adjusted) == ["set options of bond0: num_peer_notif"]
     assert adjusted.undo[0].step.text == "set bond0: num_peer_notif 3"
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (OwnerKind.NETWORKD, "configured by networkd, and only the standing bond is changed"),
+        (OwnerKind.NOBODY, "made by somebody else"),
+    ],
+)
+def test_a_bond_of_others_is_changed_for_now_only_and_the_plan_says_so(
+    kind: OwnerKind, words: str
+) -> None:
+    """Whoever makes it sets it back at a boot; of one made here, or left as it is, nothing."""
+    owners = (*SURVEY.owners, Owner(kind, "bond0", native=kind is OwnerKind.NETWORKD))
+    survey = replace(SURVEY, owners=owners)
+    changed = replace(SETTINGS, peer_notifications=7)
+    mine = Asked(record={"persist": "linkhold"})
+
+    assert words in " ".join(plan("bond0", changed, standing(), survey).warnings)
+    assert plan("bond0", changed, standing(), survey, mine).warnings == ()
+    assert plan("bond0", SETTINGS, standing(), survey).warnings == ()
+
+
+@pytest.mark.parametrize("dead", ["link", "gateway"])
+def test_a_live_nic_that_does_not_work_is_told(dead: str) -> None:
+    """It joins last, and could not: the plan says what would become of the change."""
+    links = (replace(LOOK.links[0], carrier=dead != "link"), LOOK.links[1])
+    answers = {"eth0": Answer(Known.NO, "eth0", reason="no answer")} if dead == "gateway" else {}
+    made = plan("bond0", SETTINGS, replace(LOOK, links=links), SURVEY, Asked(answers))
+
+    assert made.refusals == ()
+    assert any("eth0" in one and "would be undone" in one for one in made.warnings)
+    assert plan("bond0", SETTINGS, LOOK, SURVEY).warnings == ()
 
 
 def test_removal_moves_to_the_primary_and_says_so_when_it_interrupts() -> None:
@@ -160,7 +190,11 @@ REFUSED: dict[str, tuple[Look, Survey, Asked, str, str]] = {
     ),
     "vlan": (
         LOOK, with_nic("eth0", uppers=(Upper("eth0.5", "vlan"),)), Asked(),
-        "eth0.5 (vlan)", "make them anew on bond0",
+        "eth0.5 (vlan)", "make it anew on bond0",
+    ),
+    "tunnel": (
+        LOOK, with_nic("eth1", uppers=(Upper("gre1", "gretap"), Upper("vx", "vxlan"))), Asked(),
+        "gre1 (gretap), vx (vxlan) on top", "make them anew on bond0",
     ),
     "xdp": (LOOK, with_nic("eth1", xdp=True), Asked(), "XDP", "detach it"),
     "no Ethernet": (LOOK, with_nic("eth1", hw_type=512), Asked(), "ARPHRD 512", "name another NIC"),
@@ -186,7 +220,23 @@ REFUSED: dict[str, tuple[Look, Survey, Asked, str, str]] = {
     ),
     "two carry": (
         replace(LOOK, addresses=(*LOOK.addresses, address(3, "10.1.0.2/24"))), SURVEY, Asked(),
-        "has addresses of its own (10.1.0.2/24)", "ip address flush dev eth1",
+        "has addresses of its own (10.1.0.2/24)", "ip address del ADDRESS dev eth1",
+    ),
+    "made here and gone": (
+        replace(LOOK, addresses=(), routes=()), SURVEY,
+        Asked(record={"persist": "linkhold", "addresses": ["10.0.0.2/24"]}),
+        "is gone; its record has what it carried (10.0.0.2/24)", "linkhold bond repair bond0",
+    ),
+    "an empty bond": (
+        replace(LOOK, links=(*LOOK.links, link("bond0", 9, kind="bond", bond={"mode": 0}))),
+        SURVEY, Asked(), "without members", "remove the empty one (ip link del bond0)",
+    ),
+    "NICs beside a bond": (
+        replace(
+            standing(), links=(*standing().links[1:], link("eth0", 2)),
+            addresses=(*standing().addresses, address(2, "10.1.0.2/24")),
+        ),
+        SURVEY, Asked(), "(10.1.0.2/24), beside bond0", "leave eth0 out of bonds.bond0.members",
     ),
     **{
         f"owner {kind.value}": (LOOK, with_owner("eth0", kind), Asked(), "is configured by", part)
@@ -213,6 +263,7 @@ def test_what_would_lose_the_node_is_refused_with_a_remedy(case: str) -> None:
     assert refused.phases == ()
     assert refused.undo == ()
     assert any(reason in text and remedy in text for text in texts), texts
+    assert "flush" not in " ".join(texts)  # of what may be the only way to the node
 
 
 @pytest.mark.parametrize(
@@ -229,6 +280,37 @@ def test_members_that_are_not_here_or_named_twice(
     refused = plan("bond0", BondSettings(members=members), LOOK, SURVEY)
 
     assert any(reason in one.text and remedy in one.text for one in refused.refusals)
+
+
+def test_the_present_mac_of_a_nic_is_no_name_for_it() -> None:
+    """In a bond a member has another one: the refusal names the permanent one, and never lo."""
+    survey = with_nic("eth1", mac="02:00:00:00:01:00")
+    lo = Nic("lo", 1, hw_type=772, mac="00:00:00:00:00:00")
+    survey = replace(
+        survey, nics=(lo, replace(survey.nics[0], mac="02:99:00:00:00:01"), *survey.nics[1:])
+    )
+
+    def refused(member: str) -> str:
+        (one,) = plan("bond0", BondSettings(members=("eth1", member)), LOOK, survey).refusals
+        return one.text
+
+    assert refused("02:99:00:00:00:01").startswith("02:99:00:00:00:01: the MAC that eth0 has at")
+    assert f"write {MACS['eth0']} under" in refused("02:99:00:00:00:01")
+    assert "write one of eth0, eth1 under" in refused("00:00:00:00:00:00")
+
+
+def test_thousands_of_routes_are_told_in_a_few_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first three and how many more; the document for programs has each."""
+    many = tuple(route(2, f"10.{n // 250}.{n % 250}.0/24", "10.0.0.1") for n in range(5000))
+    made = plan("bond0", SETTINGS, replace(LOOK, routes=(*LOOK.routes, *many)), SURVEY)
+    bond_plan.show(made)
+    shown = capsys.readouterr().out.splitlines()
+
+    assert len(shown) < 60
+    assert sum("route 10." in line and "bond0" in line for line in shown) < 5
+    assert any("more such lines about routes" in line for line in shown)
+    told = json.dumps(bond_plan.document(made))
+    assert all(f"route {one.destination} via" in told for one in many)
 
 
 def test_every_message_of_a_plan_is_compiled() -> None:

@@ -97,6 +97,29 @@ def test_jumbo_mtu_is_there_after_a_boot(kind: str, file: str, line: str) -> Non
     assert line in written(made_for(kind, with_mtu(LOOK, 9000)))[file]
 
 
+def test_networkmanager_is_kept_away_and_its_adoption_is_checked() -> None:
+    """Whoever starts it meanwhile, it leaves the NICs alone; it starts anew when it shall adopt."""
+    made = made_for(NETWORK_MANAGER)
+    first, last = made.phases[0].steps, [step.text for step in made.phases[-1].steps]
+    aside = "/run/NetworkManager/conf.d/90-linkhold-bond0.conf"
+
+    assert isinstance(first[0], WriteFile)
+    assert first[0].path == aside
+    assert "interface-name:eth0;interface-name:eth1;interface-name:bond0" in str(first[0].content)
+    order = [f"run systemctl stop {NETWORK_MANAGER}", f"remove {aside}"]
+    order += [f"run systemctl start {NETWORK_MANAGER}"]
+    assert [text for text in last if text in order] == order
+    assert "has NetworkManager's profile" in last[-1]
+    assert f"restore {aside}" in [one.step.text for one in made.undo]
+
+
+def test_members_come_with_a_bond_that_is_brought_up_by_hand() -> None:
+    """Without autoconnect-slaves `nmcli connection up` gives a bond that waits for members."""
+    text = written(made_for(NETWORK_MANAGER))["linkhold-bond0.nmconnection"]
+
+    assert "autoconnect-slaves=1" in text
+
+
 def test_firewall_zone_goes_along() -> None:
     """NetworkManager's zone of the connection is the bond's as well."""
     assert "zone=dmz" in written(made_for(NETWORK_MANAGER))["linkhold-bond0.nmconnection"]

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from linkhold.cli.bond_apply import verifiable
+from linkhold.cli.bond_plan import verifiable
 from linkhold.decide.bonding.plan import Asked, plan
 from linkhold.decide.bonding.release import plan_release
 from linkhold.decide.bonding.remove import Leaving, plan_removal
 from linkhold.decide.bonding.steps import AskPath
+from linkhold.model.look import LookedAddress
 from linkhold.model.survey import Owner, OwnerKind
 from support.bond_looks import LOOK, SETTINGS, SURVEY, route, standing, titles
 
@@ -99,6 +100,38 @@ def test_bond_of_a_managers_is_not_removed(kind: OwnerKind, record: dict[str, ob
     ours = plan_removal("bond0", standing(), {"persist": "linkhold"}, Leaving(owner))
     assert ours.refusals == ()
     assert plan_removal("bond0", standing(), None, Leaving(Owner(OwnerKind.NOBODY, "b"))).phases
+
+
+def test_removal_of_a_bond_of_others_says_so() -> None:
+    """Nothing of linkhold's brings it back; without members nothing is said to stay."""
+    empty = replace(standing(), links=(standing().links[2],), addresses=(), routes=())
+    removed = plan_removal("bond0", empty, None)
+
+    assert "not made by linkhold: eth0 gets" in plan_removal("bond0", standing(), None).warnings[0]
+    assert plan_removal("bond0", standing(), {"persist": "linkhold"}).warnings == ()
+    assert titles(removed) == ["remove bond0"]
+    assert "linkhold:  " not in removed.warnings[0]
+
+
+def test_removal_of_what_is_gone_names_what_brings_it_back() -> None:
+    """`is no bond` alone would leave the NICs without the addresses of the record."""
+    (refusal,) = plan_removal("bond0", LOOK, {"persist": "linkhold"}).refusals
+
+    assert "linkhold restore" in refusal.text
+    assert "linkhold bond repair bond0" in refusal.text
+
+
+def test_a_link_local_address_stays_with_its_mac() -> None:
+    """Another NIC than the one whose MAC the bond has makes a link-local address of its own."""
+    own = {"mii_status": 0, "perm_hwaddr": "02:00:00:00:01:01"}
+    look = standing(active_slave=3)
+    local = LookedAddress(9, "inet6", "fe80::1/64", 253, 0x80, bytes(8))
+    ports = (replace(look.links[0], carrier=False), replace(look.links[1], port=own))
+    look = replace(look, links=(*ports, look.links[2]), addresses=(*look.addresses, local))
+    moved = next(p for p in plan_removal("bond0", look, None).phases if "move" in p.title)
+
+    assert "from bond0 to eth1" in moved.title
+    assert not any("fe80" in step.text for step in moved.steps)
 
 
 def test_removal_asks_the_path_before_anything_leaves() -> None:

@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import json
 import os
-import time
+from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from linkhold import paths
 from linkhold.actuators.journal import Journal, boot_id
-from linkhold.cli import bond_plan, bond_status, restore
+from linkhold.cli import beside_agent, bond_apply, bond_end, bond_plan, bond_status, main, restore
+from linkhold.decide.bonding.steps import Plan
 from linkhold.model import HostError, LinkholdError
 from linkhold.survey import echo, prepare, session
+from support.journals import change, last
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-CHANGE = {"id": "1", "bond": "bond0", "action": "apply", "pid": 7, "phase": 1}
-
 
 def shown(journal: Journal, state: str, *, boot: str = "") -> str:
     """Return what status says of a change in that state."""
-    document = {
-        **CHANGE,
-        "state": state,
-        "boot_id": boot or boot_id(),
-        "deadline_mono_ns": time.monotonic_ns() + 30_400_000_000,
-    }
-    change = bond_status._change(journal, document)
-    assert change is not None
-    return bond_status._to_do(change)
+    document = change(pid=7, state=state, boot_id=boot or boot_id())
+    shown = bond_status._change(journal, document)
+    assert shown is not None
+    return str(shown["to_do"])
 
 
 def test_status_says_what_fits_the_state(tmp_path: Path) -> None:
@@ -69,6 +64,110 @@ def test_a_user_who_may_not_read_the_journal_is_told_once(tmp_path: Path) -> Non
     assert problems == ["run as root to see changes and records"]
 
 
+@pytest.mark.parametrize(
+    ("record", "ended", "words"),
+    [
+        ({"persist": "linkhold"}, None, "was made here and is gone; make it again"),
+        ({"persist": "none"}, None, "was adjusted here and is gone"),
+        (None, last(action="remove"), "was taken away by linkhold at"),
+        (None, last(action="remove", bond="bond1"), "make it with: linkhold bond apply bond0"),
+        (None, last(action="remove", ended="undone"), "make it with: linkhold bond apply bond0"),
+        (None, None, "make it with: linkhold bond apply bond0"),
+    ],
+)
+def test_status_says_why_a_bond_is_not_there(
+    record: dict[str, Any] | None, ended: dict[str, Any] | None, words: str
+) -> None:
+    """One with a record is never to be applied anew, which would lose what it carried."""
+    told = bond_status.absence("bond0", record, ended, {"bond0"})
+
+    assert words in told
+    assert ("linkhold bond repair bond0" in told) == (record is not None)
+    assert ("linkhold bond apply" in told) == (record is None)
+
+
+@pytest.mark.parametrize("verb", ["plan", "apply"])
+def test_plan_and_apply_say_the_same_of_a_change_that_waits(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing begins beside it, so that a plan which says `as wanted` would mislead."""
+    monkeypatch.setenv(paths.STATE_DIR_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    config = tmp_path / "linkhold.yaml"
+    config.write_text("bonds: {bond0: {members: [eth0, eth1]}}", encoding="utf-8")
+    (tmp_path / "bond").mkdir()
+    for document, words in ((change(state="waiting"), "waits for conf"), ({}, "is damaged: it")):
+        text = json.dumps(document)
+        (tmp_path / "bond/journal.json").write_text(text, encoding="utf-8")
+
+        assert main(["bond", verb, "--config", str(config)]) == 1
+        assert words in capsys.readouterr().out
+
+
+def test_an_error_is_a_document_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --json a program can always read stdout; people read stderr; the exit code stays."""
+    config = tmp_path / "linkhold.yaml"
+    config.write_text("bonds: {bond0: {members: [eth0, eth1]}}", encoding="utf-8")
+
+    assert main(["bond", "plan", "bond7", "--json", "--config", str(config)]) == 1
+    told = capsys.readouterr()
+    assert "has no 'bond7'" in json.loads(told.out)["error"]["text"]
+    assert "linkhold: " in told.err
+
+
+@pytest.mark.parametrize("uid", [0, 1000])
+def test_restore_tells_programs_too(
+    uid: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was done, or why nothing was, as one document."""
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    monkeypatch.setattr(restore, "_found", lambda _: "")
+
+    assert main(["restore", "--json"]) == (1 if uid else 0)
+    told = json.loads(capsys.readouterr().out)
+    assert ("error" in told) == bool(uid)
+    assert uid or told["restored"]
+
+
+def test_a_failed_apply_tells_what_became_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A program is told the failure beside the bonds that were made before it."""
+
+    def fail(*_: object) -> str:
+        raise HostError("eth1 did not come up")
+
+    monkeypatch.setattr(bond_apply, "_make", fail)
+    outcome = bond_apply._outcome(Plan("bond0", "apply"), Namespace(json=True))
+
+    assert outcome == ("failed", {"error": {"text": "eth1 did not come up"}})
+    with pytest.raises(HostError):
+        bond_apply._outcome(Plan("bond0", "apply"), Namespace(json=False))
+
+
+def test_a_rollback_without_a_change_tells_which_was_undone_and_when(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that nobody takes an old one for the one that he means."""
+    monkeypatch.setenv(paths.STATE_DIR_VARIABLE, str(tmp_path))
+    (tmp_path / "bond").mkdir()
+    document = last(ended="undone", reason="not confirmed in time")
+    (tmp_path / "bond/last.json").write_text(json.dumps(document), encoding="utf-8")
+    said: list[str] = []
+
+    assert bond_end._rollback(Namespace(), said.append) == "undone"
+    assert "the last change, apply bond0, was undone already at 19" in said[0]
+    assert said[0].endswith("(not confirmed in time)")
+
+
+def test_strange_addresses_are_never_to_be_flushed() -> None:
+    """They may be the way by which the operator is here: first comes how to keep them."""
+    with pytest.raises(HostError, match=r"linkhold restore .*, then linkhold bond apply") as told:
+        bond_end._refuse_strange("bond0", {"eth0": ["10.9.9.9/24"]})
+
+    assert "flush" not in str(told.value)
+
+
 class Agent:
     """An agent that says in which mode it runs, or does not know the question."""
 
@@ -90,14 +189,14 @@ def test_restore_is_refused_beside_an_agent_that_enforces(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would make routes and bonds again at once; one that observes does nothing."""
-    monkeypatch.setattr(restore, "answers_in", lambda _: True)
-    monkeypatch.setattr(restore, "ControlClient", lambda _: Agent(mode))
+    monkeypatch.setattr(beside_agent, "answers_in", lambda _: True)
+    monkeypatch.setattr(beside_agent, "ControlClient", lambda _: Agent(mode))
 
     if mode == "observe":
-        restore._refuse_beside_agent()
+        beside_agent.refuse_beside_agent()
         return
     with pytest.raises(HostError, match="or set mode: observe"):
-        restore._refuse_beside_agent()
+        beside_agent.refuse_beside_agent()
 
 
 def test_ssh_client_is_found_above_sudo(tmp_path: Path) -> None:

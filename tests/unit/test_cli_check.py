@@ -126,7 +126,7 @@ def test_no_command(call: Callable[..., Outcome]) -> None:
         (["chek"], "linkhold: unknown command 'chek'; did you mean check?"),
         (
             ["xyz"],
-            "linkhold: unknown command 'xyz'; allowed: agent, bond, check, events, restore, status",
+            f"linkhold: unknown command 'xyz'; allowed: {', '.join(cli.COMMANDS)}\n",
         ),
         (["-x"], "linkhold: unknown argument: -x"),
         (["check", "--foo"], "linkhold check: unknown argument: --foo"),

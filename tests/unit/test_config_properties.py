@@ -27,6 +27,7 @@ WORDS = st.text("abcXYZ019", min_size=1, max_size=8)
 MACS = st.sampled_from(["02:00:00:00:00:01", "10:22:33:44:55:06", "ac:de:48:00:11:22"])
 BUS_PATHS = st.sampled_from(["0000:00:03.0", "0000:3b:00.1", "10000:e1:00.0", "1-1.4:1.0"])
 FORMS = {
+    "port": st.integers(1, 65535).map(str),
     "ip": ADDRESSES,
     "host": WORDS.map(lambda word: f"h{word}.example") | ADDRESSES,
     "interface": WORDS.map(lambda word: f"{word}.7"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from linkhold.config.settings import Settings
+from linkhold.config.settings import Settings, WayOutSettings
 from linkhold.decide.readings import BondMoveReading, BondPathsReading
 from linkhold.model import (
     Address,
@@ -16,7 +16,7 @@ from linkhold.model import (
     Network,
     Severity,
 )
-from support.world import World, bonded, types
+from support.world import World, bonded, nic, types
 
 ALIVE = (MemberPath("eth1", "alive"), MemberPath("eth2", "alive"))
 NO_ANSWER = "no answer from 10.0.0.1"
@@ -44,7 +44,7 @@ def dead(name: str, *, active: bool, reason: str = NO_ANSWER) -> MemberPath:
 def test_dead_standby_degrades_and_alerts() -> None:
     """A standby known dead is an event, a cause, an alert, and no redundancy."""
     world = probed()
-    reason = f"{NO_ANSWER} through the standby"
+    reason = f"{NO_ANSWER} through it"
     events = world.take(report(ALIVE[0], dead("eth2", active=False, reason=reason)))
 
     assert types(events) == ["bond.standby_dead", "network.degraded"]
@@ -70,6 +70,25 @@ def test_dead_path_of_the_active_member_takes_the_network_down() -> None:
     assert world.state.cause[0] == f"eth1: {NO_ANSWER}"
     world.sleep(4)
     assert world.alerts == ["network.down"]
+
+
+def test_dead_path_beside_another_way_out_says_what_is_lost() -> None:
+    """`It carries` would read as if all were well; the member that answers is named."""
+    world = World(Settings(ways_out=(WayOutSettings("storage", "eth3", "10.3.0.9"),)))
+    base = bonded()
+    host = HostNetwork(
+        {**base.links, 3: nic(3)},
+        base.addresses | {Address(3, "inet", "10.3.0.2", 24)},
+        base.routes,
+    )
+    world.look(host)
+    world.take(report(dead("eth1", active=True), ALIVE[1], would="eth2"))
+    world.sleep(5)
+    texts = {alert.type: alert.text for alert in world.state.alerts}
+
+    assert texts["bond.path_dead"] == (
+        f"eth1: {NO_ANSWER}; what goes over bond0 is lost; eth2 answers"
+    )
 
 
 def test_member_that_died_and_was_left_is_a_dead_standby() -> None:
@@ -131,28 +150,41 @@ def test_refused_move_is_an_event_with_the_kernels_words() -> None:
 
 
 def test_flapping_primary_is_one_event_and_one_alert_with_advice() -> None:
-    """Six failovers are one bond.flapping; the alert names the cable and primary_reselect."""
+    """Six failovers are one bond.flapping; the alert names the cable and primary_reselect.
+
+    The cable is that of the member which fails now, not of the one that did most in its lifetime.
+    """
     world = probed()
     always = {"primary": 1, "primary_reselect": 0}
     for number in range(6):
-        host = bonded(active=2 - number % 2)
+        host = bonded(active=2 - number % 2, losses=(number, 0))
         bond = host.links[9]
         assert bond.bond is not None
         bond = replace(bond, bond=replace(bond.bond, **always))
-        worst = host.links[1]
-        assert worst.port is not None
-        worst = replace(worst, port=replace(worst.port, link_failures=number))
-        world.look(replace(host, links={**host.links, 1: worst, 9: bond}), after_s=5)
+        old = host.links[2]
+        assert old.port is not None
+        old = replace(old, port=replace(old.port, link_failures=50))
+        world.look(replace(host, links={**host.links, 2: old, 9: bond}), after_s=5)
     told = types(world.events)
 
     assert told.count("bond.failover") == 6
     assert told.count("bond.flapping") == 1
     [alert] = [alert for alert in world.state.alerts if alert.type == "bond.flapping"]
-    assert "switch port of eth1" in alert.text
+    assert "switch port of eth1;" in alert.text
     assert "set it to failure" in alert.text
     world.sleep(61)
     assert types(world.events).count("bond.steady") == 1
     assert not world.state.bonds[0].flapping
+
+
+def test_flapping_without_a_lost_link_names_no_cable() -> None:
+    """Where no member lost its link the cause is behind a switch, or somebody who moves it."""
+    world = probed()
+    for number in range(6):
+        world.look(bonded(active=2 - number % 2), after_s=5)
+    [alert] = [alert for alert in world.state.alerts if alert.type == "bond.flapping"]
+
+    assert "no member lost its link meanwhile" in alert.text
 
 
 def test_paths_are_shown_in_the_state_document() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linkhold.config.settings import BondSettings, MacPolicy, Mode, Settings
-from linkhold.decide.keeping import JournalSeen, Restart, Rules, recall
+from linkhold.decide.keeping import HostSeen, JournalSeen, Restart, Rules, recall
 from linkhold.decide.readings import BondKeepsReading
 from linkhold.model import Address, HostNetwork, Network
 from support.keeping import (
@@ -400,6 +400,22 @@ def test_nothing_is_judged_while_a_change_is_at_work() -> None:
 
     assert (keeping.news, keeping.repairs) == ([], [])
     assert keeping.keep.drift == ()
+
+
+def test_what_was_seen_before_a_change_was_known_is_no_drift() -> None:
+    """Else the state would say `bond0 is gone` for as long as a removal is watched."""
+    keeping = kept()
+    keeping.take(HostSeen(GONE))
+    assert [drift.kind for drift in keeping.keep.drift] == ["gone"]
+    keeping.journal = replace(keeping.journal, busy="bond0", action="remove")
+    keeping.take(keeping.journal)
+    keeping.sleep(30)
+
+    assert (keeping.keep.drift, keeping.news, keeping.repairs) == ((), [], [])
+
+    keeping.take(JournalSeen(last="remove", last_bond="bond0"))
+    keeping.sleep(30)
+    assert (keeping.types, keeping.repairs) == (["bond.not_applied"], [])
 
 
 def test_a_damaged_journal_stops_repairs_and_says_so() -> None:

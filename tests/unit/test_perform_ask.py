@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from linkhold.actuators import perform
+from linkhold.children import Outcome
 from linkhold.model import HostError
 from linkhold.model.survey import Answer, Known
 
@@ -33,3 +36,21 @@ def test_a_no_names_every_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for suspect in ("cable", "switch port", "VLAN", "gateway"):
         assert suspect in str(caught.value)
+
+
+@pytest.mark.parametrize("adopts", [True, False])
+def test_a_program_is_asked_until_it_says_what_is_expected(
+    monkeypatch: pytest.MonkeyPatch, *, adopts: bool
+) -> None:
+    """NetworkManager adopts a bond soon after its start, or the change is not made."""
+    answers = iter(["", "a-uuid-of-the-moment", "u"] if adopts else itertools.repeat("other"))
+    monkeypatch.setattr(perform, "run", lambda *_, **__: Outcome(0, next(answers)))
+    monkeypatch.setattr(perform, "ASK_AGAIN_S", 0.001)
+    step = {"do": "run", "text": "check", "argv": ["nmcli"], "timeout_s": 0.05, "optional": False}
+
+    if adopts:
+        perform.perform({**step, "expect": "u"})
+    else:
+        with pytest.raises(HostError, match="check: nmcli says other, not u"):
+            perform.perform({**step, "expect": "u"})
+    assert (next(answers, "") == "") is adopts

@@ -170,6 +170,14 @@ def test_uppers(here: Host) -> None:
     assert found.master == expected[0]
 
 
+def test_tunnel_that_is_bound_to_a_nic_is_on_top_of_it(here: Host) -> None:
+    """`ip link add gre1 type gretap dev eth0` makes no upper in sysfs; its IFLA_LINK tells."""
+    bound, other = LinkFacts(11, "gretap", lower=3), LinkFacts(12, "gretap", lower=4)
+
+    found = here.look(eth0=LinkFacts(3), gre1=bound, gre2=other)
+    assert found.uppers == (Upper("gre1", "gretap"),)
+
+
 def test_upper_of_unknown_kind(here: Host) -> None:
     """Without netlink a macvlan is an upper all the same."""
     here.nic("mv0", 10)

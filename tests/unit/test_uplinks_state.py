@@ -65,6 +65,26 @@ def test_dead_spare_is_degraded() -> None:
     assert alerts(world) == {"uplink.dead": "uplink usb0 is gone; no spare for bond0"}
 
 
+def test_dead_spare_beside_another_is_told_with_the_one_that_is_left() -> None:
+    """`No spare` would be a false alarm where a third uplink answers."""
+    world = told(BOND, replace(USB, verdict="dead", reason=SILENT), UplinkView("wwan0", "alive"))
+
+    assert alerts(world) == {"uplink.dead": f"uplink usb0 has {SILENT}; wwan0 is left as a spare"}
+
+
+@pytest.mark.parametrize(
+    ("spare", "rest"), [("alive", "usb0 (metered) answers"), ("dead", "no other uplink answers")]
+)
+def test_dead_uplink_in_use_says_that_traffic_is_lost(spare: str, rest: str) -> None:
+    """`It carries` would read as if all were well."""
+    world = told(DEAD, replace(USB, verdict=spare, reason="" if spare == "alive" else SILENT))
+    [text] = [a.text for a in world.state.alerts if (a.type, a.subject) == ("uplink.dead", "bond0")]
+
+    assert (
+        text == f"uplink bond0 has {SILENT}; default traffic still goes there and is lost; {rest}"
+    )
+
+
 def test_dead_uplink_in_use_is_a_network_that_is_down() -> None:
     """Links that are fine do not help when nobody answers over the uplink in use."""
     world = told(DEAD, replace(USB, verdict="dead", reason=SILENT))

@@ -21,7 +21,7 @@ from linkhold.actuators import reflex
 from linkhold.actuators.checks import failures
 from linkhold.actuators.journal import LOOKS_S, Journal, boot_id
 from linkhold.actuators.perform import perform
-from linkhold.actuators.remake import spared
+from linkhold.actuators.remake import heir, spared
 from linkhold.actuators.undo import undo
 from linkhold.model import LinkholdError
 from linkhold.model.survey import Known
@@ -169,7 +169,7 @@ class Bond:
         That is seldom: where a switch takes no other MAC than that NIC's, say.
         """
         self.problems += bad
-        alone = _alone(self._record)
+        alone = heir(self._record)
         if not self._ports().get(alone):
             self._tell(f"{self.name} carries nothing and no link of {alone} is there: it stays")
             return
@@ -228,12 +228,6 @@ class Bond:
                 perform(step)
             except Exception as error:  # noqa: BLE001 - the other steps must be made
                 self.problems.append(str(error) or repr(error))
-
-
-def _alone(record: Mapping[str, Any]) -> str:
-    """Return the NIC that gets the addresses when the bond is given up, empty for none."""
-    waits = (step for step in record["give_back"] if step["do"] == "await")
-    return next((str(step["links"][0]) for step in waits), "")
 
 
 def _await_members(record: Mapping[str, Any], end: float) -> dict[str, str]:

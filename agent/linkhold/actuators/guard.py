@@ -2,7 +2,8 @@
 
 ``python -m linkhold.actuators.guard FOLDER ID``. It is started before the first change and ends
 when the change is committed or undone. Standard library only: it reads the journal, nothing
-else, no configuration, no D-Bus, no broker.
+else, no configuration, no D-Bus, no broker. A journal that is damaged while it guards is written
+anew from what it has in memory.
 
 The one who makes a change holds the journal's lock, which the kernel drops when that process
 dies; so its death is noticed at once. One that hangs beyond the deadline is killed first, for
@@ -18,7 +19,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from linkhold.actuators.journal import PRIVATE, WAITING, Journal
+from linkhold.actuators.journal import FAILED, PRIVATE, WAITING, Journal
 from linkhold.actuators.perform import write_file
 from linkhold.actuators.undo import undo
 from linkhold.children import ourselves, start_alone
@@ -64,7 +65,7 @@ def main(argv: list[str]) -> int:
     folder, change = argv
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # a shutdown or logout is no reason to stop guarding
-    journal = Journal(Path(folder))
+    journal = Remembering(Path(folder))
     write_file(journal.where / READY_FILE, change, PRIVATE)
     pauses = iter(RETRY_S)
     while True:
@@ -76,7 +77,46 @@ def main(argv: list[str]) -> int:
             time.sleep(next(pauses, RETRY_S[-1]))
 
 
-def _look(journal: Journal, change: str) -> bool:
+class Remembering(Journal):
+    """A journal whose unfinished change is known still when its file is damaged."""
+
+    def __init__(self, where: Path) -> None:
+        super().__init__(where)
+        self._memory: Document | None = None
+
+    def read(self) -> Document | None:
+        """Return the change as it stands in the file, or as it last did where that is damaged.
+
+        Raises :class:`HostError` when it was damaged from the beginning.
+        """
+        try:
+            found = super().read()
+        except HostError:
+            if self._memory is None:
+                raise
+            return None if self._has_ended(self._memory["id"]) else self._memory
+        self._memory = found if found is not None else self._memory
+        return found
+
+    def mend(self) -> None:
+        """Write a damaged file anew; the caller holds the journal. A full disk changes nothing."""
+        try:
+            super().read()
+        except HostError:
+            with contextlib.suppress(HostError):
+                if (known := self.read()) is not None:
+                    self.write(known)
+
+    def _has_ended(self, change: str) -> bool:
+        """Whether it was committed or undone after it was read, before the file was damaged."""
+        try:
+            last = self.last()
+        except HostError:
+            return False
+        return last is not None and last["id"] == change and last["ended"] != FAILED
+
+
+def _look(journal: Remembering, change: str) -> bool:
     """Look after the change once; return whether it is over.
 
     Raises :class:`LinkholdError` when it had to be undone and that failed.
@@ -94,9 +134,11 @@ def _look(journal: Journal, change: str) -> bool:
     try:
         if _is_over(journal, change):
             return True
+        journal.mend()
         if not overdue and not _left_alone(journal):
             return False
-        problems = undo(journal, "not confirmed in time" if overdue else "who made it died")
+        why = "not confirmed in time" if overdue else "who made it died"
+        problems = undo(journal, why, journal.read())
     finally:
         journal.release()
     if problems:

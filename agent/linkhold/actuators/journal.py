@@ -12,7 +12,10 @@ import contextlib
 import fcntl
 import json
 import os
+import secrets
 import time
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +24,37 @@ from linkhold.model import HostError
 from linkhold.paths import claim_dir, state_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 Document = dict[str, Any]
 
 APPLYING, WAITING, CONFIRMED = "applying", "waiting", "confirmed"
 COMMITTED, UNDOING, FAILED = "committed", "undoing", "failed"
+NOT_BEGUN = -1
+"""The phase of a change of which nothing was done yet."""
 PRIVATE = 0o600
-NEEDED = frozenset({"members", "options", "persist"})
-"""What every record of a bond has, and its readers count on."""
+TRIAL = "test"
+"""The action of a change that is made for a moment: it does not count as a change afterwards."""
+Needs = Mapping[str, type | tuple[type, ...]]
+RECORD: Needs = {"members": list, "options": dict, "persist": str}
+CHANGE: Needs = {
+    **dict.fromkeys(("id", "bond", "action", "state", "boot_id"), str),
+    **dict.fromkeys(("phase", "deadline_mono_ns", "pid", "started"), int),
+    **dict.fromkeys(("phases", "undo"), list),
+    **dict.fromkeys(("checks", "record"), dict),
+    **dict.fromkeys(("confirm_after_s", "guard_s"), (int, float)),
+}
+FINAL: Needs = {**dict.fromkeys(("id", "bond", "action"), str), "record": dict}
+LAST: Needs = {**dict.fromkeys(("id", "bond", "action", "ended"), str), "at": (int, float)}
+"""What each file has, of which type, and its readers count on: a record of a bond, a change that
+is unfinished, one that is committed, and how the last one ended."""
+DAMAGED = {
+    "journal.json": "where its guard lives, that one writes it anew within seconds; else look at "
+    "the network with `ip address` and `ip route`, mend it by hand and remove the file",
+    "last.json": "it tells of the past only: remove it",
+}
+DAMAGED_RECORD = "remove it, and take the bond away by hand or apply again"
+"""What to do about a file that cannot be used."""
 LOOKS, LOOKS_S = 5, 1.0
 """A guard holds the journal for a moment each time that it looks."""
 BEFORE = frozenset(
@@ -101,7 +126,7 @@ class Journal:
         if not self.hold(wait_s=wait_s):
             raise HostError(
                 f"another change of the network is at work (process {self._holder()}); wait until "
-                "it has ended: linkhold bond status"
+                "it has ended, then try again"
             )
         try:
             yield
@@ -152,9 +177,17 @@ class Journal:
         """
         mark = self._mark()
         if self._known is None or self._known[0] != mark or not mark:
-            self._known = (mark, self._load("journal.json"))
+            self._known = (mark, self._change())
         found = self._known[1]
         return None if found is not None and found.get("state") == COMMITTED else found
+
+    def _change(self) -> Document | None:
+        found = self._load("journal.json")
+        if found is not None:
+            self._refuse_lacking(
+                "journal.json", found, FINAL if found.get("state") == COMMITTED else CHANGE
+            )
+        return found
 
     def _mark(self) -> tuple[int, ...]:
         """Return what tells one version of the file from another: each is a file of its own."""
@@ -177,10 +210,10 @@ class Journal:
         """
         found = {}
         for path in sorted(self.where.glob("committed-*.json")):
-            record = self._load_or_tell(path.name, damaged, NEEDED)
+            record = self._or_tell(partial(self._record, path.name), damaged)
             if record is not None:
                 found[path.stem.removeprefix("committed-")] = record
-        newest = self._load_or_tell("journal.json", damaged)
+        newest = self._or_tell(self._change, damaged)
         if newest is not None and newest.get("state") == COMMITTED:
             found.pop(newest["bond"], None)
             if newest["action"] != "remove":
@@ -206,19 +239,24 @@ class Journal:
 
     def _complete_commit(self) -> None:
         """Write the record of a change that is committed, and close the journal."""
-        with contextlib.suppress(HostError, KeyError):  # damaged, no space: it is looked at again
-            found = self._load("journal.json")
+        with contextlib.suppress(HostError):  # damaged, no space: it is looked at again
+            found = self._change()
             if found is not None and found.get("state") == COMMITTED:
                 text = None if found["action"] == "remove" else json.dumps(found["record"])
                 write_file(self.where / f"committed-{found['bond']}.json", text, PRIVATE)
                 self.finish(found, "committed", [])
 
     def forget(self, bond: str) -> None:
-        """Drop the record of a bond that is gone and shall not come back."""
+        """Drop the record of a bond that is gone and shall not come back; it counts as removed."""
         write_file(self.where / f"committed-{bond}.json", None, PRIVATE)
+        done = {"id": secrets.token_hex(6), "bond": bond, "action": "remove", "ended": COMMITTED}
+        self._note({**done, "reason": "", "problems": [], "at": time.time()})
 
     def finish(self, document: Document, how: str, problems: list[str]) -> None:
-        """Note how a change ended and close the journal; a failed undo stays open."""
+        """Note how a change ended and close the journal; a failed undo stays open.
+
+        Of a trial nothing is noted: the last change is still the one before it.
+        """
         last = {
             "id": document["id"],
             "bond": document["bond"],
@@ -228,35 +266,48 @@ class Journal:
             "problems": problems,
             "at": time.time(),
         }
-        with contextlib.suppress(HostError):  # a full disk must not keep the journal open
-            write_file(self.where / "last.json", json.dumps(last), PRIVATE)
+        if document["action"] != TRIAL:
+            self._note(last)
         if how == FAILED:
             self.write({**document, "state": FAILED, "problems": problems})
         else:
             write_file(self.where / "journal.json", None, PRIVATE)
 
-    def last(self) -> Document | None:
-        """Return how the last change ended, or None."""
-        return self._load("last.json")
+    def _note(self, last: Document) -> None:
+        with contextlib.suppress(HostError):  # a full disk must not keep the journal open
+            write_file(self.where / "last.json", json.dumps(last), PRIVATE)
 
-    def _load_or_tell(
-        self, name: str, damaged: list[str] | None, needed: frozenset[str] = frozenset()
+    def last(self) -> Document | None:
+        """Return how the last change ended, or None. Raises :class:`HostError` when damaged."""
+        found = self._load("last.json")
+        if found is not None:
+            self._refuse_lacking("last.json", found, LAST)
+        return found
+
+    def _record(self, name: str) -> Document | None:
+        found = self._load(name)
+        if found is not None:
+            self._refuse_lacking(name, found, RECORD)
+        return found
+
+    def _or_tell(
+        self, load: Callable[[], Document | None], damaged: list[str] | None
     ) -> Document | None:
         try:
-            found = self._load(name)
-            self._refuse_lacking(name, needed - set(found or needed))
-            return found
+            return load()
         except HostError as error:
             if damaged is None:
                 raise
             damaged.append(str(error))
             return None
 
-    def _refuse_lacking(self, name: str, lacking: frozenset[str]) -> None:
+    def _refuse_lacking(self, name: str, found: Document, needs: Needs) -> None:
+        """Raise :class:`HostError` where something is missing or of another type."""
+        lacking = [key for key, type_ in needs.items() if not isinstance(found.get(key), type_)]
         if lacking:
             raise HostError(
-                f"{self.where / name} is damaged: it lacks {', '.join(sorted(lacking))}; "
-                "remove it, and take the bond away by hand or apply again"
+                f"{self.where / name} is damaged: it lacks {', '.join(lacking)}; "
+                f"{DAMAGED.get(name, DAMAGED_RECORD)}"
             )
 
     def _load(self, name: str) -> Document | None:
@@ -269,9 +320,10 @@ class Journal:
             raise HostError(f"{path}: {error.strerror}") from error
         except ValueError as error:
             raise HostError(
-                f"{path} is damaged ({error}); look at the network with `ip address` and "
-                "`ip route`, mend it by hand and remove the file"
+                f"{path} is damaged ({error}); {DAMAGED.get(name, DAMAGED_RECORD)}"
             ) from error
         if not isinstance(document, dict):
-            raise HostError(f"{path} is damaged: no JSON object; remove it")
+            raise HostError(
+                f"{path} is damaged (no JSON object); {DAMAGED.get(name, DAMAGED_RECORD)}"
+            )
         return document

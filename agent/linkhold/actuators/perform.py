@@ -34,6 +34,7 @@ POLL_S = 0.02
 BURST_MOST = 256
 """Messages in one system call: their answers must fit into the receive buffer."""
 ASK_S = 3.0
+ASK_AGAIN_S = 0.5
 
 ROOT = Path("/")
 NET = Path("/sys/class/net")
@@ -196,6 +197,7 @@ def write_file(path: Path, content: str | None, mode: int) -> None:
     try:
         if content is None:
             path.unlink(missing_ok=True)
+            _drop_empty(path.parent)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             _replace(fresh, path, content.encode(), mode)
@@ -205,6 +207,13 @@ def write_file(path: Path, content: str | None, mode: int) -> None:
         with contextlib.suppress(OSError):
             fresh.unlink(missing_ok=True)
         raise HostError(f"{path}: {error.strerror}") from error
+
+
+def _drop_empty(folder: Path) -> None:
+    """Remove a profile's folder of drop-ins in /run that has none any more: it was for ours."""
+    if folder.name.endswith(".network.d") and folder.is_relative_to(ROOT / "run"):
+        with contextlib.suppress(OSError):  # others have files there, or it is gone
+            folder.rmdir()
 
 
 def _replace(fresh: Path, path: Path, content: bytes, mode: int) -> None:
@@ -229,7 +238,15 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _run(step: Mapping[str, Any]) -> None:
+    expected = step.get("expect", "")  # a journal of an older version has none
     outcome = run(step["argv"], timeout_s=step["timeout_s"])
+    end = time.monotonic() + step["timeout_s"]
+    while expected and outcome.last_line != expected:
+        if time.monotonic() > end:
+            said = outcome.last_line or "nothing"
+            raise HostError(f"{step['text']}: {' '.join(step['argv'])} says {said}, not {expected}")
+        time.sleep(ASK_AGAIN_S)
+        outcome = run(step["argv"], timeout_s=step["timeout_s"])
     if outcome.code and not step["optional"]:
         said = outcome.last_line or f"exit code {outcome.code}"
         raise HostError(f"{step['text']}: {said}")

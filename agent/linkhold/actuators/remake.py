@@ -5,12 +5,19 @@ Standard library only, and the record is all that is read: no configuration, no 
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from linkhold.actuators.journal import folder
 from linkhold.actuators.perform import perform
+from linkhold.actuators.unfinished import in_words
 from linkhold.decide.bonding.objects import belongings
+from linkhold.model import HostError
 from linkhold.model.look import IFA_F_PERMANENT
+from linkhold.model.survey import Known
+from linkhold.survey import snapshot
+from linkhold.survey.gateway import ask
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -18,6 +25,10 @@ if TYPE_CHECKING:
     from linkhold.actuators.journal import Document, Journal
     from linkhold.model.look import Look, LookedAddress
 
+NEEDED = {"bond": str, "members": list, "remake": list, "give_back": list, "checks": dict}
+"""What a record needs, beside what every record has, for its bond to be made again."""
+WORKS_WITHIN_S, ASK_S, PAUSE_S = 20.0, 1.0, 0.2
+"""A manager that just started needs as long for a lease, and a NIC for its link."""
 LINK_S = 3.0
 """How long a repair waits for the link of a member that joins."""
 GUARD_S = 60.0
@@ -30,6 +41,7 @@ def again(record: Mapping[str, Any], apart: Collection[str] = ()) -> Document:
     Members that are ``apart`` (absent, or set down by somebody) are not touched. One that has no
     link is in the bond nevertheless, and joins in when it has.
     """
+    refuse_useless(record)
     name = record["bond"]
     whole = {key: value for key, value in record.items() if key != "at"}
     record = spared(record, apart)
@@ -49,6 +61,62 @@ def again(record: Mapping[str, Any], apart: Collection[str] = ()) -> Document:
         "guard_s": GUARD_S,
         "record": whole,
     }
+
+
+def heir(record: Mapping[str, Any]) -> str:
+    """Return the NIC that gets the addresses when the bond is given up, empty for none."""
+    waits = (step for step in record["give_back"] if step["do"] == "await")
+    return next((str(step["links"][0]) for step in waits), "")
+
+
+def give_back(journal: Journal, record: Mapping[str, Any], steps: Iterable[Document]) -> list[str]:
+    """Carry out the steps that give a NIC what a bond that is gone carried; return what failed.
+
+    All of them lead to the host as it was before the bond, and may be done again: so none is
+    undone, and one that fails does not end the others. Raises :class:`HostError` while another
+    change is at work.
+    """
+    with journal.held():
+        found = journal.read()
+        if found is not None:
+            raise HostError(in_words(found, left=journal.is_left(found)))
+        problems = []
+        for step in steps:
+            try:
+                perform(step)
+            except Exception as error:  # noqa: BLE001 - the other steps must be made
+                problems.append(str(error) or repr(error))
+        return problems or _not_working(record)
+
+
+def _not_working(record: Mapping[str, Any]) -> list[str]:
+    """Wait until the NIC has an address and its gateway answers; return what does not."""
+    name, end = heir(record), time.monotonic() + WORKS_WITHIN_S
+    known = record.get("addresses", ())
+    asked = [target for _, targets in record["checks"]["answers"] for target in targets]
+    while known:
+        if not belongings(snapshot.take(), name).routable:
+            bad = [f"{name} has none of the addresses that {record['bond']} had"]
+        elif asked and ask(name, tuple(asked), timeout_s=ASK_S).verdict is Known.NO:
+            bad = [
+                f"{name} has its addresses again, but {', '.join(asked)} does not answer over it"
+            ]
+        else:
+            return []
+        if time.monotonic() > end:
+            return bad
+        time.sleep(PAUSE_S)
+    return []
+
+
+def refuse_useless(record: Mapping[str, Any]) -> None:
+    """Raise :class:`HostError` for a record from which nothing can be made."""
+    lacking = [name for name, type_ in NEEDED.items() if not isinstance(record.get(name), type_)]
+    if lacking:
+        raise HostError(
+            f"the record of this bond is damaged: it lacks {', '.join(lacking)}; set the network "
+            f"up by hand and remove the record ({folder()}/committed-*.json)"
+        )
 
 
 def leniently(document: Document, record: Mapping[str, Any]) -> Document:

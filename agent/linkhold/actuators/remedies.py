@@ -13,6 +13,10 @@ BY_WORDS = (
 )
 """Parts of extended-ack messages of the bonding driver (bond_main.c, bond_netlink.c)."""
 
+NO_LINK = ": active_slave "
+"""Of the words for a move to another member, which the kernel makes only to one that is up
+(bond_option_active_slave_set)."""
+
 BY_CODE = {
     errno.EPERM: "run this as root (CAP_NET_ADMIN in this network namespace)",
     errno.EACCES: "this option does not belong to mode active-backup",
@@ -35,6 +39,8 @@ def remedy_for(code: int, words: str, what: str) -> str:
     """Return what to do about a refusal: ``words`` is the kernel's text, ``what`` was tried."""
     if code == errno.EOPNOTSUPP and not what.startswith("create bond") and not words:
         return "the NIC cannot do this"
+    if code == errno.EINVAL and NO_LINK in what:
+        return "that member has no link now: check its cable and switch port, then try again"
     for part, remedy in BY_WORDS:
         if part in words:
             return remedy

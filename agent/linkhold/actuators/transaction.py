@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from linkhold.actuators import guard
 from linkhold.actuators.checks import failures
-from linkhold.actuators.journal import APPLYING, CONFIRMED, WAITING, boot_id
+from linkhold.actuators.journal import APPLYING, CONFIRMED, FAILED, NOT_BEGUN, WAITING, boot_id
 from linkhold.actuators.perform import perform
 from linkhold.actuators.undo import undo
+from linkhold.actuators.unfinished import ROLL_BACK, in_words
 from linkhold.model import HostError, LinkholdError
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 CHECK_EVERY_S = 1.0
 SETTLE_S = 8.0
 """A fresh path may need as long until everything answers (a switch that learns, LACP, STP)."""
-NOT_BEGUN = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +93,9 @@ class Transaction:
     def _refuse_unfinished(self) -> None:
         found = self._journal.read()
         if found is not None and found["phase"] != NOT_BEGUN:
-            raise HostError(
-                f"a change of {found['bond']} is not finished ({found['state']}); end it first: "
-                "linkhold bond confirm, or linkhold bond rollback"
-            )
+            # Held here, so that nobody else is at work on it.
+            left = found["boot_id"] != boot_id() or found["state"] not in {WAITING, FAILED}
+            raise HostError(in_words(found, left=left))
 
     def _work(self, options: Options) -> str:
         self._run_phases(confirmed=False)
@@ -176,11 +175,19 @@ class Transaction:
         Raises :class:`HostError` when none waits.
         """
         found = journal.read()
-        if found is None or found["state"] != WAITING or found["boot_id"] != boot_id():
-            state = "no change is unfinished" if found is None else f"it is {found['state']}"
-            if found is not None and found["boot_id"] != boot_id():
-                state = "the machine was booted since; end it with linkhold bond rollback"
-            raise HostError(f"nothing waits to be confirmed: {state}; see linkhold bond status")
+        if found is None:
+            raise HostError("nothing waits to be confirmed: no change is unfinished")
+        if found["boot_id"] != boot_id():
+            raise HostError(
+                "nothing waits to be confirmed: the machine was booted since; end the change "
+                f"with: {ROLL_BACK}"
+            )
+        if found["state"] != WAITING:
+            # The caller holds the journal, so that nobody is at work on it.
+            raise HostError(
+                f"nothing waits to be confirmed: the change of {found['bond']} is "
+                f"{found['state']}, and nobody is at work on it; end it with: {ROLL_BACK}"
+            )
         made = cls(journal, found, tell)
         made._document |= {"id": found["id"], "phase": found["phase"]}
         return made

@@ -16,7 +16,7 @@ from linkhold.model import HostError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from linkhold.actuators.journal import Journal
+    from linkhold.actuators.journal import Document, Journal
 
 TRIES = 3
 PAUSE_S = 1.0
@@ -24,22 +24,23 @@ UNDO_S = 45.0
 """Three tries, each of which waits for a carrier that may not come."""
 
 
-def undo(journal: Journal, reason: str) -> list[str]:
+def undo(journal: Journal, reason: str, known: Document | None = None) -> list[str]:
     """Bring the host back to what it was before the journal's change; return what failed.
 
     The caller holds the journal. A step that fails does not end the others; what failed is tried
     again, all of it in order, before this gives up and leaves the journal open. Nothing is undone
-    while that would move traffic from a bond that carries to a NIC that does not.
+    while that would move traffic from a bond that carries to a NIC that does not. ``known`` is the
+    change as a guard has it in memory, whatever became of the file.
     """
-    document = journal.read()
+    document = known if known is not None else journal.read()
     if document is None:
         return []
-    document |= {"reason": document.get("reason") or reason, "state": UNDOING}
+    document = document | {"reason": document.get("reason") or reason, "state": UNDOING}
     deadline = time.monotonic_ns() + int(UNDO_S * 1e9)  # else the guard ends who is at it
     document["deadline_mono_ns"] = max(deadline, document["deadline_mono_ns"])
     with contextlib.suppress(HostError):  # a full disk keeps nobody from undoing
         journal.write(document)  # so that whoever dies now is taken over from at once
-    steps = [step for step in document["undo"] if step["since"] <= document["phase"]]
+    steps = [step for step in document["undo"] if step.get("since", 0) <= document["phase"]]
     if document["boot_id"] != boot_id():
         steps = [step for step in steps if _outlives_a_boot(step)]
     problems: list[str] = []

@@ -31,8 +31,14 @@ COMMANDS = {
     "bond": ("plan, make, undo and test active-backup bonds", "linkhold.cli.bond"),
     "check": ("check a configuration file", "linkhold.cli.check"),
     "events": ("show what happened on this node", "linkhold.cli.events"),
+    "keepalive": (
+        "plan, apply, restore and audit the keepalive of TCP connections",
+        "linkhold.cli.keepalive",
+    ),
+    "explain": ("say what linkhold makes of a kernel log", "linkhold.cli.explain"),
     "restore": ("take back everything that linkhold changed here", "linkhold.cli.restore"),
     "status": ("show how this node is", "linkhold.cli.status"),
+    "survive": ("show which outage a running job survives", "linkhold.cli.survive"),
 }
 
 

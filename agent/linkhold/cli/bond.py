@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
+import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from linkhold import config
-from linkhold.model import ConfigError
+from linkhold.model import ConfigError, LinkholdError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _DESCRIPTION = """\
 Active-backup bonds of this node, as `bonds:` in the configuration wants them.
@@ -58,17 +64,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 metavar="NIC",
                 help="leave this member alone, since somebody set it down; may be given again",
             )
-        if verb in {"apply", "remove"}:
+        if verb in {"plan", "apply", "remove"}:
             one.add_argument(
                 "--manual",
                 action="store_true",
-                help="wait for `linkhold bond confirm`; without it the change is undone",
+                help="wait for `linkhold bond confirm`, without which the change is undone; needed "
+                "where nothing on the wire can show whether it works",
             )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run one verb and return the exit code."""
-    return int(importlib.import_module(_MODULES[args.verb]).run(args))
+    """Run one verb and return the exit code; with ``--json`` an error is a document as well."""
+    with told_to_programs(args):
+        return int(importlib.import_module(_MODULES[args.verb]).run(args))
+
+
+@contextlib.contextmanager
+def told_to_programs(args: argparse.Namespace) -> Iterator[None]:
+    """Where ``--json`` is given, print an error as a document, and let it go on its way."""
+    try:
+        yield
+    except (LinkholdError, OSError) as error:
+        if args.json and not isinstance(error, BrokenPipeError):
+            document = json.dumps(error_document(str(error)), indent=2, ensure_ascii=False)
+            print(
+                document, flush=True
+            )  # before what people read, which the agent takes the last of
+        raise
+
+
+def error_document(text: str) -> dict[str, object]:
+    """Return what a program is told of a failure; people read the same on stderr."""
+    return {"error": {"text": text}}
 
 
 def wanted_bonds(args: argparse.Namespace) -> dict[str, config.BondSettings]:

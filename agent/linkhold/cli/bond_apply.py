@@ -6,14 +6,13 @@ import json
 import os
 import signal
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkhold.actuators.compile import compiled
 from linkhold.actuators.journal import WAITING, Journal
 from linkhold.actuators.transaction import Options, Transaction
 from linkhold.cli import bond, bond_plan
-from linkhold.decide.bonding.steps import Refusal
+from linkhold.cli.bond import error_document
 from linkhold.model import HostError
 
 if TYPE_CHECKING:
@@ -35,11 +34,11 @@ def run(args: argparse.Namespace) -> int:
         raise HostError("bond apply changes the network: run it as root (plan needs no root)")
     outcomes = []
     for name, settings in bond.wanted_bonds(args).items():
-        plan = verifiable(bond_plan.make(name, settings), manual=args.manual)
+        plan = bond_plan.verifiable(bond_plan.make(name, settings), manual=args.manual)
         if not args.json:
-            bond_plan.show(plan)
-        outcome = "refused" if plan.refusals else _make(plan, args)
-        outcomes.append({"bond": name, "outcome": outcome, **_reasons(plan)})
+            bond_plan.show(plan, manual=args.manual)
+        outcome, error = _outcome(plan, args)
+        outcomes.append({"bond": name, "outcome": outcome, **_reasons(plan), **error})
         if outcome not in {"committed", "as wanted"}:
             break
     if args.json:
@@ -48,18 +47,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 _CODES = {"committed": 0, "as wanted": 0, "refused": REFUSED, "declined": REFUSED, WAITING: 3}
+_CODES |= {"failed": REFUSED}
 
 
-def verifiable(plan: Plan, *, manual: bool) -> Plan:
-    """Return ``plan``, refused where only a person could tell whether it works and none will."""
-    if manual or not plan.unverified or not plan.phases or plan.refusals:
-        return plan
-    remedy = (
-        f"name an address that answers under bonds.{plan.bond}.targets, or say --manual and end "
-        "it with linkhold bond confirm"
-    )
-    refusal = Refusal(plan.bond, plan.unverified, remedy)
-    return replace(plan, refusals=(refusal,), phases=(), undo=())
+def _outcome(plan: Plan, args: argparse.Namespace) -> tuple[str, dict[str, object]]:
+    """Make one bond; a program is told of a failure beside what became of the bonds before it."""
+    if plan.refusals:
+        return "refused", {}
+    try:
+        return _make(plan, args), {}
+    except HostError as error:
+        if not args.json:
+            raise
+        return "failed", error_document(str(error))
 
 
 def _reasons(plan: Plan) -> dict[str, object]:

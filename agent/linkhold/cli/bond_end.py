@@ -6,15 +6,19 @@ import json
 import os
 from typing import TYPE_CHECKING
 
+from linkhold import config
 from linkhold.actuators.compile import compiled
 from linkhold.actuators.journal import WAITING, Journal
 from linkhold.actuators.remake import again, leniently, strange
 from linkhold.actuators.transaction import Options, Transaction, outcome_text, roll_back
 from linkhold.cli import bond_plan
 from linkhold.cli.bond import wanted_bonds
-from linkhold.cli.bond_apply import NOT_CONFIRMED, agreed, hangup_survived, tell, verifiable
+from linkhold.cli.bond_apply import NOT_CONFIRMED, agreed, hangup_survived, tell
+from linkhold.cli.bond_plan import verifiable
+from linkhold.cli.bond_status import when
+from linkhold.cli.restore import heir_text
 from linkhold.decide.bonding.remove import plan_removal
-from linkhold.model import HostError
+from linkhold.model import HostError, LinkholdError
 from linkhold.survey import snapshot
 from linkhold.survey.prepare import prepare_removal
 
@@ -52,7 +56,9 @@ def _rollback(_args: argparse.Namespace, say: Callable[[str], None]) -> str:
     if found is None:
         last = journal.last()
         if last is not None and last["ended"] == "undone":
-            say(f"nothing to do: the change of {last['bond']} was undone already")
+            why = f" ({last['reason']})" if last.get("reason") else ""
+            what = f"{last['action']} {last['bond']}"
+            say(f"nothing to do: the last change, {what}, was undone already at {when(last)}{why}")
             return "undone"
         raise HostError(
             "no change is unfinished: nothing to roll back; a committed bond is taken away with: "
@@ -66,7 +72,7 @@ def _rollback(_args: argparse.Namespace, say: Callable[[str], None]) -> str:
         problems = roll_back(journal, "bond rollback")
     if problems:
         raise HostError(outcome_text("rolled back as asked", problems))
-    say("undone: the host is as before")
+    say(f"undone, the change of {found['bond']} ({found['action']}): the host is as before")
     return "undone"
 
 
@@ -77,6 +83,8 @@ def _remove(args: argparse.Namespace, say: Callable[[str], None]) -> str:
     plan = verifiable(plan_removal(args.bond, look, record, asked), manual=args.manual)
     if plan.refusals:
         raise HostError("; ".join(refusal.text for refusal in plan.refusals))
+    for warning in plan.warnings:
+        say(f"warning: {warning}")
     for phase in plan.phases:
         say(f"  {phase.title}")
     if not args.yes and not agreed(f"take {args.bond} away?"):
@@ -84,8 +92,19 @@ def _remove(args: argparse.Namespace, say: Callable[[str], None]) -> str:
     outcome = Transaction(journal, compiled(plan), say).run(Options(manual=args.manual))
     if outcome == WAITING:
         say(f"it is put back in {plan.guard_s:g} s unless you run: linkhold bond confirm")
-    say(f"{args.bond} is gone; {plan.record['live']} carries what it carried")
+    say(f"{args.bond} is gone; {heir_text(str(plan.record['live']))}")
+    if _is_configured(args):
+        say(
+            f"take it out of bonds: in the configuration too, or bond apply makes {args.bond} again"
+        )
     return outcome
+
+
+def _is_configured(args: argparse.Namespace) -> bool:
+    try:
+        return args.bond in config.load(args.config).bonds
+    except LinkholdError:  # none, or a damaged one: that is not what was asked for
+        return False
 
 
 def _repair(args: argparse.Namespace, say: Callable[[str], None]) -> str:
@@ -122,9 +141,10 @@ def _repair(args: argparse.Namespace, say: Callable[[str], None]) -> str:
 def _refuse_strange(bond: str, found: Mapping[str, list[str]]) -> None:
     for name, addresses in found.items():
         raise HostError(
-            f"{name} has addresses that {bond} did not have ({', '.join(addresses)}): it is "
-            f"somebody's; take them away (ip address flush dev {name}), then: "
-            f"linkhold bond repair {bond}"
+            f"{name} has addresses that {bond} did not have ({', '.join(addresses)}): they are "
+            f"somebody's, and may be the way by which you are here. Where they shall stay: "
+            f"linkhold restore (it forgets {bond}, they stay), then linkhold bond apply. Where "
+            f"nobody uses them: ip address del ADDRESS dev {name}, then linkhold bond repair {bond}"
         )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from linkhold import config
-from linkhold.actuators.journal import FAILED, WAITING
+from linkhold.actuators.journal import COMMITTED, WAITING
+from linkhold.actuators.unfinished import to_do, undone_in_s
+from linkhold.cli import bond_health
 from linkhold.cli.bond_plan import journal_to_read
+from linkhold.decide.bonding.handover import NONE
 from linkhold.decide.bonding.readback import differing, named
 from linkhold.decide.bonds import MODES
 from linkhold.model import HostError
@@ -17,6 +19,7 @@ from linkhold.survey import snapshot
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from linkhold.actuators.journal import Journal
     from linkhold.model.look import Look, LookedLink
@@ -31,19 +34,21 @@ def run(args: argparse.Namespace) -> int:
     journal = journal_to_read()
     wanted = set(config.load(args.config).bonds)
     records, problem = _records(journal)
+    known = bond_health.known_paths()
     bonds = [
-        _bond(look, link, records.get(link.name), wanted)
+        bond_health.judged(_bond(look, link, records.get(link.name), wanted), known)
         for link in look.links
         if link.kind == "bond" and args.bond in {None, link.name}
     ]
     there = {bond["name"] for bond in bonds}
     missing = sorted(({args.bond} if args.bond else wanted | set(records)) - there)
-    change = _read(journal.read, problem)
+    change, last = _read(journal.read, problem), _read(journal.last, problem)
     document = {
         "bonds": bonds,
         "missing": missing,
+        "absent": {name: absence(name, records.get(name), last, wanted) for name in missing},
         "change": _change(journal, change),
-        "last": _read(journal.last, problem),
+        "last": last,
         "problems": problem,
     }
     if args.json:
@@ -78,10 +83,11 @@ def _change(journal: Journal, found: dict[str, Any] | None) -> dict[str, Any] | 
     if found is None:
         return None
     keys = ("id", "bond", "action", "state", "pid", "problems")
-    left_s = max(0.0, (found["deadline_mono_ns"] - time.monotonic_ns()) / 1e9)
     shown = {key: found[key] for key in keys if key in found}
-    shown["undone_in_s"] = round(left_s, 1) if found["state"] == WAITING else None
-    return {**shown, "left": journal.is_left(found)}
+    left_s = round(max(0.0, undone_in_s(found)), 1)
+    shown["undone_in_s"] = left_s if found["state"] == WAITING else None
+    left = journal.is_left(found)
+    return {**shown, "left": left, "to_do": to_do(found, left=left)}
 
 
 def _bond(
@@ -90,7 +96,6 @@ def _bond(
     options = named(look, link.bond or {})
     members = {port.name: _member(port) for port in look.ports_of(link.index)}
     monitored = bool(options.get("miimon") or options.get("arp_interval"))
-    good = sum(member["good"] for member in members.values())
     differs = differing(record["options"], options) if record else {}
     mode = options.get("mode")
     return {
@@ -105,7 +110,6 @@ def _bond(
         "members": members,
         "absent": sorted(set(record["members"]) - set(members)) if record else [],
         "monitored": monitored,
-        "redundant": monitored and good > 1,
         "configured": link.name in wanted,
         "made_by_linkhold": record is not None,
         "differs": {k: {"wanted": w, "seen": s} for k, (w, s) in differs.items()},
@@ -129,43 +133,53 @@ def _member(port: LookedLink) -> dict[str, Any]:
 def _show(document: dict[str, Any]) -> None:
     for bond in document["bonds"]:
         _show_bond(bond)
-    for name in document["missing"]:
-        print(f"{name}: not there; make it with: linkhold bond apply {name}")
+    for name, why in document["absent"].items():
+        print(f"{name}: {why}")
     if not document["bonds"] and not document["missing"]:
         print("no bond on this host, and none configured")
     change = document["change"]
     if change is not None:
         what = f"{change['action']} {change['bond']} is {change['state']}"
-        print(f"a change is not finished: {what}; {_to_do(change)}")
+        print(f"a change is not finished: {what}; {change['to_do']}")
     last = document["last"]
     if last is not None:
-        when = datetime.fromtimestamp(last["at"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
         reason = f": {last['reason']}" if last.get("reason") else ""
-        print(f"last change: {last['action']} {last['bond']}, {last['ended']} at {when}{reason}")
+        what = f"{last['action']} {last['bond']}, {last['ended']} at {when(last)}"
+        print(f"last change: {what}{reason}")
     for problem in document["problems"]:
         print(problem)
 
 
-def _to_do(change: dict[str, Any]) -> str:
-    """Return what somebody can do about an unfinished change."""
-    if change["left"]:
-        return "nobody is at work on it any more; end it with: linkhold bond rollback"
-    if change["state"] == WAITING:
-        end = "end it with: linkhold bond confirm, or linkhold bond rollback"
-        return f"undone in {change['undone_in_s']:.0f} s unless confirmed; {end}"
-    if change["state"] == FAILED:
-        return "undoing it failed; try again with: linkhold bond rollback"
-    return f"process {change.get('pid', '?')} is at work; wait until it has ended"
+def absence(
+    name: str, record: Mapping[str, Any] | None, last: Mapping[str, Any] | None, wanted: set[str]
+) -> str:
+    """Return why a bond is not there, as far as is known, and what to do about it."""
+    if record is not None:
+        made = "adjusted" if record["persist"] == NONE else "made"
+        return (
+            f"was {made} here and is gone; make it again, with all that it carried, with: "
+            f"linkhold bond repair {name}"
+        )
+    if name not in wanted:
+        return "not there, and not under bonds: in the configuration"
+    removed = last is not None and (last["bond"], last["action"]) == (name, "remove")
+    if removed and last is not None and last["ended"] == COMMITTED:
+        return (
+            f"was taken away by linkhold at {when(last)}; take it out of bonds: in the "
+            f"configuration too, or make it again with: linkhold bond apply {name}"
+        )
+    return f"not there; make it with: linkhold bond apply {name}"
+
+
+def when(last: Mapping[str, Any]) -> str:
+    """Return at which local time the last change ended."""
+    return datetime.fromtimestamp(last["at"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _show_bond(bond: dict[str, Any]) -> None:
-    protected = "protected" if bond["redundant"] else "NOT protected"
-    if not bond["monitored"]:
-        protected = "NOT protected: no link monitoring, it never fails over"
-    carries = f"{bond['active']} carries" if bond["active"] else "nothing carries"
-    print(f"{bond['name']} ({bond['mode']}): {carries}, {protected}")
+    print(f"{bond['name']} ({bond['mode']}): {bond_health.headline(bond)}")
     for name, member in bond["members"].items():
-        state = "good" if member["good"] else "set down" if not member["admin_up"] else "LOST"
+        state = bond_health.member_state(member)
         primary = ", primary" if name == bond["primary"] else ""
         print(f"  {name}: {state}{primary}, lost {member['losses']} times")
     for name in bond["absent"]:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from linkhold.cli.shown import add_run_dir, clock, duration, find_state, run_dir_of
+from linkhold.decide.bond_paths import SLOW_MS
 from linkhold.model import WireError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ STYLES = {
     "low": "bold red",
 }
 NO_AGENT = 1
-WRAPPED = frozenset({"addresses", "carries", "members", "protected"})
+WRAPPED = frozenset({"addresses", "carries", "members", "protected", "reason"})
 PIPE_COLUMNS = 200
 NARROW_COLUMNS = 90
 BONDS_TITLE = "\nbonds"
@@ -83,12 +84,15 @@ def show(document: Mapping[str, Any]) -> None:
         console.print(_alert(alert))
     links = _links(detail["links"], console.width)
     uplinks = _uplinks(detail.get("uplinks", {}).get("links", {}))
-    for table in (_ways(detail["paths"]), uplinks, _bonds(detail["bonds"]), links):
+    for table in (_ways(detail["paths"]), uplinks, _bonds(detail), links):
         if table.row_count:
             console.print(table)
         if table.title == BONDS_TITLE:
             for line in _keeps(detail["bonds"]):
                 console.print(f"  {line}")
+    console.print()
+    if detail.get("keepalive"):
+        console.print(_keepalive(detail["keepalive"]))
     _agent(console, detail["agent"])
 
 
@@ -145,7 +149,7 @@ def _ways(ways: Mapping[str, Mapping[str, Any]]) -> Table:
 
 
 def _uplinks(uplinks: Mapping[str, Mapping[str, Any]]) -> Table:
-    table = _table("\nuplinks", ("uplink", "traffic", "verdict", "for", "answers in", "carries"))
+    table = _table("\nuplinks", ("uplink", "traffic", "verdict", "for", "answers in", "reason"))
     for name, line in uplinks.items():
         since_ns = line["since_ns"]
         age = duration((time.monotonic_ns() - since_ns) / 1e9) if since_ns else "-"
@@ -161,15 +165,16 @@ def _uplinks(uplinks: Mapping[str, Mapping[str, Any]]) -> Table:
     return table
 
 
-def _bonds(bonds: Mapping[str, Mapping[str, Any]]) -> Table:
+def _bonds(detail: Mapping[str, Any]) -> Table:
     table = _table(BONDS_TITLE, ("bond", "mode", "active", "members", "protected"))
-    for name, bond in bonds.items():
+    for name, bond in detail["bonds"].items():
         if not bond.get("there", True):
             continue
         members = ", ".join(
             f"{member} {_member(value)}" for member, value in bond["members"].items()
         )
-        table.add_row(name, bond["mode"], bond["active"] or "-", members or "none", _spare(bond))
+        spare = _spare(bond, detail["links"].get(name, {}))
+        table.add_row(name, bond["mode"], bond["active"] or "-", members or "none", spare)
     return table
 
 
@@ -177,7 +182,10 @@ def _keeps(bonds: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield one line for each thing in which a bond is not as the configuration wants it."""
     for name, bond in bonds.items():
         if bond.get("applied") is False:
-            yield f"{name} is configured but was never applied; run: linkhold bond plan {name}"
+            yield (
+                f"{name} is configured but not there: it was never applied, or taken away by "
+                f"linkhold bond remove; see: linkhold bond status {name}"
+            )
         for drift in bond.get("drift", ()):
             hint = drift["obstacle"] or bond["repair"]
             yield f"{name}: {drift['text']}" + (f" ({hint})" if hint else "")
@@ -193,9 +201,13 @@ def _member(member: Mapping[str, Any]) -> str:
     return "NO ANSWER" if member["path"] == "dead" else "ok"
 
 
-def _spare(bond: Mapping[str, Any]) -> Text:
+def _spare(bond: Mapping[str, Any], link: Mapping[str, Any]) -> Text:
     if not bond["monitored"]:
         return Text("no: no link monitoring, it never fails over", style="red")
+    options = link.get("bond") or {}
+    slow_ms = options.get("miimon_ms") or options.get("arp_interval_ms") or 0
+    if slow_ms > SLOW_MS:
+        return Text(f"no: it notices a lost member after up to {slow_ms / 1000:g} s", style="red")
     return Text("yes", style="green") if bond["redundant"] else Text("no spare", style="yellow")
 
 
@@ -222,9 +234,31 @@ def _links(links: Mapping[str, Mapping[str, Any]], width: int) -> Table:
     return table
 
 
+def _keepalive(found: Mapping[str, Any]) -> str:
+    """Return one line: what idle connections survive, and what is to be done about it."""
+    present, wanted = found["present"], found["wanted"]
+    if found["error"]:
+        return f"keepalive: {found['error']}"
+    if present is None or wanted is None:
+        return "keepalive: not managed" if found["profile"] else "keepalive: not looked at yet"
+    least_s = present["interval_s"] * (present["probes"] - 1)
+    values = f"{present['time_s']}/{present['interval_s']}/{present['probes']}"
+    text = f"keepalive: {values}, idle connections that use it survive {duration(least_s)}"
+    if not found["enough"]:
+        want = f"{wanted['time_s']}/{wanted['interval_s']}/{wanted['probes']}"
+        conflict = any(drift["conflict"] for drift in found["drifts"])
+        hint = "somebody sets it back" if conflict else "mode observe; see: linkhold keepalive plan"
+        text += f"; wanted {want} ({hint})"
+    counts = found["connections"]
+    if counts:
+        total = sum(counts.values())
+        text += f"; {counts.get('unprotected', 0)} of {total} connections of training unprotected"
+    return text
+
+
 def _agent(console: Console, agent: Mapping[str, Any]) -> None:
     waiting = f" ({agent['pending']} to send, {agent['parked']} refused)"
     console.print(
-        f"\nagent: trainers' broker {agent['leg_a']}; fleet {agent['leg_b']}; "
+        f"agent: trainers' broker {agent['leg_a']}; fleet {agent['leg_b']}; "
         f"outbox {agent['outbox']}{waiting}"
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from linkhold.client.decision import STALE_S
 from linkhold.client.hold import Hold
 from linkhold.client.pause import Clock
-from linkhold.client.settings import Settings, causes
+from linkhold.client.settings import Settings, causes, given_timers
 from linkhold.client.upload import Upload, Uploader, push_once
 from linkhold.client.voice import Memo
 from linkhold.model import (
@@ -138,6 +138,17 @@ class FakeHold(Hold):
         self._renew()
         self._attention = True
 
+    def cover_sockets(
+        self,
+        *,
+        time_s: int | None = None,
+        interval_s: int | None = None,
+        probes: int | None = None,
+    ) -> dict[str, int]:
+        """Check the values and leave the sockets of the test's process alone."""
+        given_timers(time_s, interval_s, probes)
+        return self.covered
+
     def _sleep(self, seconds: float) -> None:
         self.advance(seconds)
         if self._user_sleep is not None:
@@ -196,6 +207,12 @@ class _Source:
 
     def remove(self, alarm: Callable[[], None]) -> None:
         """Nobody to forget."""
+
+    def attend(self, chore: Callable[[], None]) -> None:
+        """Nothing to do in between."""
+
+    def neglect(self, chore: Callable[[], None]) -> None:
+        """Nothing to leave undone."""
 
     def where(self) -> Path:
         return Path("/run/linkhold")

@@ -12,12 +12,13 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from linkhold.client import decision, fork, marker
+from linkhold.client import cover, decision, fork, marker
 from linkhold.client.checkpoints import Checkpoints
 from linkhold.client.decision import NOBODY, Guidance
 from linkhold.client.listener import Source, listener_for
 from linkhold.client.pause import RESUMABLE, Clock, Pause
-from linkhold.client.settings import Settings, absolute, causes
+from linkhold.client.readings import Readings
+from linkhold.client.settings import Settings, absolute, addresses, causes, given_timers
 from linkhold.client.upload import Upload, Uploader
 from linkhold.client.voice import Voice, asked_to_stop, presence
 from linkhold.wire import rfc3339
@@ -38,7 +39,7 @@ DRAIN_S = 60.0
 DRAIN_AFTER_ERROR_S = 5.0
 
 
-class Hold:
+class Hold(Readings):
     """Holds a training loop, its checkpoints and its uploads while the node is in trouble.
 
     Made by :meth:`connect`. One thread, the training loop's, calls :meth:`step`,
@@ -64,6 +65,7 @@ class Hold:
         self._checkpoints = Checkpoints(settings, self._voice, self._clock.now_ns())
         self._step = 0
         self._pause = Pause(self._clock, self._voice, settings.max_hold_s)
+        self._cover = cover.Cover(settings.exclusions, self._wanted_idle_s(), self._voice)
         self._uploader: Uploader | None = None
         self._listening = self._closed = self._greeted = False
         fork.remember(self)
@@ -79,6 +81,9 @@ class Hold:
         checkpoint_to: str = "local",
         max_hold_s: float = 900.0,
         upload_spread_s: float = 5.0,
+        cover: bool = True,
+        cover_exclude_ports: Iterable[int] = (),
+        cover_exclude_peers: Iterable[str] = (),
         wait_s: float = 1.0,
         logger: logging.Logger | None = None,
     ) -> Self:
@@ -90,7 +95,9 @@ class Hold:
         down. ``checkpoint_to="remote"`` is for those who save straight over the network: no
         checkpoint is due while uploads are on hold, not even one that the agent asks for. A hold
         longer than ``max_hold_s`` raises :class:`GiveUp` out of :meth:`step`. After a hold,
-        uploads start within ``upload_spread_s``, at random.
+        uploads start within ``upload_spread_s``, at random. ``cover`` gives keepalive to this
+        process's TCP sockets, see :meth:`cover_sockets`; not to those with an excluded port,
+        local or remote, or peer (an address).
 
         Raises :class:`TypeError` or :class:`ValueError` for an argument that is wrong.
         """
@@ -102,6 +109,9 @@ class Hold:
             checkpoint_to=checkpoint_to,
             max_hold_s=max_hold_s,
             upload_spread_s=upload_spread_s,
+            cover=cover,
+            cover_exclude_ports=tuple(cover_exclude_ports),
+            cover_exclude_peers=addresses(cover_exclude_peers),
             wait_s=wait_s,
         )
         listener = listener_for(settings.run_dir)
@@ -166,66 +176,30 @@ class Hold:
                 self._uploader.close()
         return self._uploader.add(source, push, name)
 
-    @property
-    def local_only(self) -> bool:
-        """Whether the agent asks for a checkpoint that had better stay on the local disk.
+    def cover_sockets(
+        self,
+        *,
+        time_s: int | None = None,
+        interval_s: int | None = None,
+        probes: int | None = None,
+    ) -> dict[str, int]:
+        """Give keepalive to this process's TCP sockets now, and to new ones within 5 s.
 
-        Before its deadline there is no time for an upload. :meth:`upload` queues one all the same.
+        A firewall or load balancer forgets a connection that is silent for minutes, and nearly no
+        training library asks for keepalive. Sockets that stay in this machine or have a setting
+        of their own are left alone. ``time_s`` is the silence before the first probe (default:
+        what the node's agent wants, else 60), ``interval_s`` at most 60 by default, ``probes``
+        127, so that an outage of hours is survived. Returns :attr:`covered`.
+
+        Raises :class:`TypeError` or :class:`ValueError` for a value that a socket does not take.
         """
-        if self._guidance.checkpoint is None:
-            return False
-        request = self._in_force(self._clock.now_ns()).checkpoint
-        return request is not None and request.local_only
-
-    @property
-    def stop_due(self) -> bool:
-        """Whether to end now, resumably: call :meth:`exit`."""
-        return self._stop() is not None
-
-    @property
-    def stop_reason(self) -> str | None:
-        """Why to end, None when there is no reason to."""
-        stop = self._stop()
-        return None if stop is None else stop.reason
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Seconds until the machine goes; None when no stop is due or it has no deadline."""
-        return decision.seconds_left(self._stop(), self._clock.now_ns())
-
-    @property
-    def held_s(self) -> float:
-        """Seconds that training has been on hold so far, the current hold included."""
-        return self._pause.held_s
-
-    @property
-    def waiting_for(self) -> str | None:
-        """Why training is on hold at this moment, None while it runs."""
-        return self._pause.waiting_for
-
-    @property
-    def on_wait(self) -> Callable[[], object] | None:
-        """Called at least twice a second while training is on hold, to feed watchdogs."""
-        return self._pause.on_wait
-
-    @on_wait.setter
-    def on_wait(self, hook: Callable[[], object] | None) -> None:
-        self._pause.on_wait = hook
-
-    @property
-    def last_save_s(self) -> float | None:
-        """Seconds that the last save took, None before the first."""
-        return self._checkpoints.saves.last_s
-
-    @property
-    def save_s(self) -> float | None:
-        """Moving mean of the save times in seconds, None before the first."""
-        return self._checkpoints.saves.mean_s
-
-    @property
-    def counters(self) -> dict[str, int]:
-        """How many states came and what became of them, and what went wrong in listening."""
-        return dict(self._source.counters)
+        timers = given_timers(time_s, interval_s, probes)
+        if timers is not None:
+            self._cover.fix(timers)
+        if not self._closed:
+            self._listen()
+            self._source.attend(self._cover.tick)
+        return self._cover.scan()
 
     def exit(self, code: int = RESUMABLE) -> NoReturn:
         """End the program resumably: raises :class:`SystemExit` with ``code``.
@@ -263,6 +237,7 @@ class Hold:
             if left:
                 self._voice.warning(f"{len(left)} uploads not done: {', '.join(left)}")
         self._source.remove(self._raise_attention)
+        self._source.neglect(self._cover.tick)
         self._guidance, self._attention = NOBODY, False
 
     def __enter__(self) -> Self:
@@ -301,7 +276,14 @@ class Hold:
         if not self._listening:
             self._listening = True
             self._source.add(self._raise_attention)
+            cover.mark.show()
+            if self._settings.cover:
+                self._source.attend(self._cover.tick)
         self._source.ensure()  # last: its thread ends when nobody is there to tell
+
+    def _wanted_idle_s(self) -> Callable[[], int | None]:
+        source = self._source  # not self: the listener's thread keeps no Hold alive
+        return lambda: cover.wanted_idle_s(source.newest)
 
     def _raise_attention(self) -> None:
         self._attention = True
@@ -328,15 +310,6 @@ class Hold:
         before, self._view = self._guidance, self._source.newest
         self._guidance = decision.guide(self._settings, self._view, now_ns)
         self._announce(before, self._guidance, now_ns)
-
-    def _in_force(self, now_ns: int) -> Guidance:
-        fresh = decision.is_fresh(self._source.newest, now_ns)
-        return decision.in_force(self._guidance, fresh=fresh, now_ns=now_ns)
-
-    def _stop(self) -> model.StopRequest | None:
-        if self._guidance.stop is None:
-            return None
-        return self._in_force(self._clock.now_ns()).stop
 
     def _must_wait(self) -> str | None:
         """Return why training is on hold; a stop or an unserved checkpoint goes first."""

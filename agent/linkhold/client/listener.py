@@ -20,8 +20,11 @@ from linkhold.wire import parse_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeAlias
 
     from linkhold.wire import StateView
+
+    _Methods: TypeAlias = "tuple[weakref.WeakMethod[Callable[[], None]], ...]"
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 WAIT_CONNECTED_S = 1.0
@@ -50,6 +53,12 @@ class Source(Protocol):
     def remove(self, alarm: Callable[[], None]) -> None:
         """Stop calling ``alarm``."""
 
+    def attend(self, chore: Callable[[], None]) -> None:
+        """Call the bound method ``chore`` about once a second, while its object lives."""
+
+    def neglect(self, chore: Callable[[], None]) -> None:
+        """Stop calling ``chore``."""
+
     def where(self) -> Path:
         """Return the run folder that is looked at now."""
 
@@ -65,7 +74,8 @@ class Listener:
         self.newest: StateView | None = None
         self.counters: dict[str, int] = {}
         self._run_dir = run_dir
-        self._alarms: tuple[weakref.WeakMethod[Callable[[], None]], ...] = ()
+        self._alarms: _Methods = ()
+        self._chores: _Methods = ()
         self._fresh = False
         self._file_due_ns = 0
         self._broker: sources.BrokerSource | None = None
@@ -85,13 +95,22 @@ class Listener:
     def add(self, alarm: Callable[[], None]) -> None:
         """Call the bound method ``alarm`` on every change, while its object lives."""
         with self._lock:
-            others = tuple(ref for ref in self._living() if ref() != alarm)
-            self._alarms = (*others, weakref.WeakMethod(alarm))
+            self._alarms = (*_others(self._alarms, alarm), weakref.WeakMethod(alarm))
 
     def remove(self, alarm: Callable[[], None]) -> None:
         """Stop calling ``alarm``; without any the thread ends by itself within a second."""
         with self._lock:
-            self._alarms = tuple(ref for ref in self._living() if ref() != alarm)
+            self._alarms = _others(self._alarms, alarm)
+
+    def attend(self, chore: Callable[[], None]) -> None:
+        """Call the bound method ``chore`` about once a second, while its object lives."""
+        with self._lock:
+            self._chores = (*_others(self._chores, chore), weakref.WeakMethod(chore))
+
+    def neglect(self, chore: Callable[[], None]) -> None:
+        """Stop calling ``chore``."""
+        with self._lock:
+            self._chores = _others(self._chores, chore)
 
     def ensure(self) -> None:
         """Start the thread unless it runs; raises nothing, without a thread all is let pass."""
@@ -125,7 +144,7 @@ class Listener:
             self._broker = None
         self._renew()
 
-    def _living(self) -> tuple[weakref.WeakMethod[Callable[[], None]], ...]:
+    def _living(self) -> _Methods:
         return tuple(ref for ref in self._alarms if ref() is not None)
 
     def _run(self) -> None:
@@ -161,6 +180,7 @@ class Listener:
         if not self.looked and (self.newest is not None or not broker.open):
             self._looked.set()
             self._alarm()
+        self._work()
         if not broker.open:
             time.sleep(WAIT_ALONE_S if paths.agent_files_in(run_dir) else WAIT_NOBODY_S)
 
@@ -210,8 +230,22 @@ class Listener:
             if alarm is not None:
                 alarm()
 
+    def _work(self) -> None:
+        for ref in self._chores:
+            chore = ref()
+            try:
+                if chore is not None:
+                    chore()
+            except Exception:  # noqa: BLE001 - the agent must still be heard
+                self._count("chore_errors")
+
     def _count(self, name: str) -> None:
         self.counters[name] = self.counters.get(name, 0) + 1
+
+
+def _others(methods: _Methods, method: Callable[[], None]) -> _Methods:
+    """Return the living methods but one."""
+    return tuple(ref for ref in methods if ref() not in (None, method))
 
 
 _listeners: dict[Path | None, Listener] = {}

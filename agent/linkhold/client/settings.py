@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import socket
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from linkhold.model.cover import PROBES, SECONDS_MOST, Exclusions, plain, timers_for
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
+
+    from linkhold.model.keepalive import Timers
 
 HOLD_CAUSES = ("network",)
 """The causes for which a job can ask to be held (``hold_on``)."""
@@ -30,6 +35,9 @@ class Settings:
     checkpoint_to: str = "local"
     max_hold_s: float = 900.0
     upload_spread_s: float = 5.0
+    cover: bool = False
+    cover_exclude_ports: tuple[int, ...] = ()
+    cover_exclude_peers: tuple[str, ...] = ()
     wait_s: float = 1.0
 
     def __post_init__(self) -> None:
@@ -49,6 +57,14 @@ class Settings:
         _check_seconds("max_hold_s", self.max_hold_s, above_zero=True)
         _check_seconds("upload_spread_s", self.upload_spread_s)
         _check_seconds("wait_s", self.wait_s)
+        for port in self.cover_exclude_ports:
+            _check_whole("cover_exclude_ports", port, 65535)
+
+    @property
+    def exclusions(self) -> Exclusions:
+        """The sockets that get no keepalive from us."""
+        ports = frozenset(self.cover_exclude_ports)
+        return Exclusions(ports, frozenset(map(plain, self.cover_exclude_peers)))
 
 
 def causes(value: Iterable[str]) -> tuple[str, ...]:
@@ -56,6 +72,37 @@ def causes(value: Iterable[str]) -> tuple[str, ...]:
     if isinstance(value, str):
         raise TypeError(f'hold_on: write ("{value}",) instead of "{value}"')
     return tuple(value)
+
+
+def addresses(value: Iterable[str]) -> tuple[str, ...]:
+    """Return peers as the kernel shows their addresses.
+
+    Raises :class:`TypeError` for a bare text, :class:`ValueError` for what is no address.
+    """
+    if isinstance(value, str):
+        raise TypeError(f'cover_exclude_peers: write ("{value}",) instead of "{value}"')
+    return tuple(_address(peer) for peer in value)
+
+
+def _address(peer: str) -> str:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            return socket.inet_ntop(family, socket.inet_pton(family, peer.partition("%")[0]))
+        except (OSError, ValueError):
+            continue
+    raise ValueError(f"cover_exclude_peers: {peer!r} is no IP address")
+
+
+def given_timers(time_s: int | None, interval_s: int | None, probes: int | None) -> Timers | None:
+    """Return the values that a program gave, the others as :func:`timers_for`; None for none.
+
+    Raises :class:`TypeError` or :class:`ValueError` for one that a socket does not take.
+    """
+    given = {"time_s": time_s, "interval_s": interval_s, "probes": probes}
+    values = {name: value for name, value in given.items() if value is not None}
+    for name, value in values.items():
+        _check_whole(name, value, PROBES if name == "probes" else SECONDS_MOST)
+    return replace(timers_for(time_s), **values) if values else None
 
 
 def absolute(folder: str | os.PathLike[str] | None) -> Path | None:
@@ -67,6 +114,13 @@ def _check_causes(names: tuple[str, ...]) -> None:
     for name in names:
         if name not in HOLD_CAUSES:
             raise ValueError(f"hold_on: {name!r} is not one of {', '.join(HOLD_CAUSES)}")
+
+
+def _check_whole(name: str, value: Any, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name}: {value!r} is no whole number")
+    if not 1 <= value <= most:
+        raise ValueError(f"{name}: {value} is not 1 to {most}")
 
 
 def _check_seconds(name: str, value: Any, *, above_zero: bool = False) -> None:

@@ -16,7 +16,9 @@ _DIGITS = re.compile(r"[0-9.]+")  # a mistyped address
 _MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}")
 _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 _USB = re.compile(r"[1-9][0-9]*-[1-9][0-9]*(?:\.[1-9][0-9]*)*:[1-9][0-9]*\.[0-9]+")
+_PORT = re.compile(r"[1-9][0-9]{0,4}")
 _MAX_TEXT = 255
+_MAX_PORT = 65535
 _MAX_HOST = 253
 _MAX_PATH = 4095
 _MAX_INTERFACE_BYTES = 15
@@ -85,6 +87,10 @@ def _is_path(text: str) -> bool:
     return text.startswith("/") and not text.endswith("/") and len(text.encode()) <= _MAX_PATH
 
 
+def _is_port(text: str) -> bool:
+    return bool(_PORT.fullmatch(text)) and int(text) <= _MAX_PORT
+
+
 def _is_short(text: str) -> bool:
     return len(text) <= _MAX_TEXT
 
@@ -96,6 +102,7 @@ _CHECKS: dict[str, tuple[Callable[[str], bool], str]] = {
     "interface": (is_interface, "is no interface name"),
     "new_interface": (_is_new_interface, "cannot be the name of a new interface"),
     "member": (_is_member, "is no interface name, MAC of a NIC or bus path"),
+    "port": (_is_port, "is no port"),
     "path": (_is_path, "is no absolute path of a file"),
     "safe": (is_topic_safe, "cannot be one level of an MQTT topic"),
 }

@@ -6,7 +6,7 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from linkhold.config.schema import Kind, Option, options, plain
+from linkhold.config.schema import Kind, Option, duration, options, plain
 from linkhold.config.settings import Settings
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _active(option: Option, indent: str) -> Iterator[str]:
         for line in _example_entry(option, indent + "  "):
             yield f"#{line}"
     else:
-        yield f"{indent}{option.name}: {_written(option.default)}"
+        yield f"{indent}{option.name}: {_shown(option, option.default)}"
 
 
 def _example_entry(option: Option, indent: str) -> Iterator[str]:
@@ -74,7 +74,7 @@ def _example(option: Option, indent: str, first: str) -> Iterator[str]:
     """Yield one key of an example; ``first`` stands before the key (``- `` in a list)."""
     yield from _comment(option, indent)
     if option.kind is not Kind.OPTIONAL:
-        yield f"{first}{option.name}: {_written(option.example)}"
+        yield f"{first}{option.name}: {_shown(option, option.example)}"
         return
     yield f"{first}{option.name}:"
     for inner in options(option.item):
@@ -89,6 +89,10 @@ def _comment(option: Option, indent: str) -> list[str]:
 
 def _meaning(option: Option) -> str:
     return f"{option.help}; allowed: {option.allowed}" if option.allowed else option.help
+
+
+def _shown(option: Option, value: Any) -> str:
+    return duration(value) if option.duration else _written(value)
 
 
 def _written(value: Any) -> str:
@@ -106,7 +110,7 @@ def _scalar(value: Any) -> str:
 def _default(option: Option) -> str:
     if option.kind in (*_COLLECTIONS, Kind.OPTIONAL) or option.default == ():
         return "none"
-    return f"`{_written(option.default)}`"
+    return f"`{_shown(option, option.default)}`"
 
 
 def _flat(section: Any, prefix: str) -> Iterator[tuple[str, Option]]:

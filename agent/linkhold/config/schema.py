@@ -40,6 +40,7 @@ FORMS = {
     "new_interface": "1 to 15 bytes without space, /, : and %, not lo, all or default",
     "member": "an interface name, a MAC (aa:bb:cc:dd:ee:ff) or a bus path (0000:3b:00.0, 1-1:1.0)",
     "path": "an absolute path",
+    "port": "a port, 1 to 65535",
     "safe": "1 to 64 letters, digits, . _ -, with no . or - at the ends",
     "text": "text that is not empty",
 }
@@ -85,6 +86,11 @@ class Option:
         return str(self.metadata.get("keys", "interface"))
 
     @property
+    def duration(self) -> bool:
+        """Whether the value is a time that is written with its unit."""
+        return bool(self.metadata.get("duration"))
+
+    @property
     def least(self) -> int:
         """The number of entries that a list or mapping has at least."""
         return int(self.metadata.get("least", 0))
@@ -102,7 +108,7 @@ class Option:
         if self.kind is Kind.CHOICE:
             return ", ".join(str(choice.value) for choice in self.item)
         if self.kind in (Kind.INT, Kind.FLOAT):
-            return f"{plain(self.metadata['least'])} to {plain(self.metadata['most'])}"
+            return self._range()
         if self.kind is Kind.TEXTS:
             return f"{self._entries('a list')}, each {self.each.allowed}"
         if self.kind in (Kind.LIST, Kind.TABLE):
@@ -111,6 +117,12 @@ class Option:
         return (
             f"{words}, or empty" if self.form and not self.default and not self.required else words
         )
+
+    def _range(self) -> str:
+        least, most = self.metadata["least"], self.metadata["most"]
+        if self.duration:
+            return f"{duration(least)} to {duration(most)}, with a unit (s, m, h, d) or in seconds"
+        return f"{plain(least)} to {plain(most)}"
 
     def _entries(self, what: str) -> str:
         most = self.metadata["most"]
@@ -128,6 +140,14 @@ def plain(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
+
+
+def duration(seconds: float) -> str:
+    """Return a time as it is written in the file: ``20m``, ``10s``, ``0``."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size and not seconds % size:
+            return f"{plain(seconds / size)}{unit}"
+    return f"{plain(seconds)}s" if seconds else "0"
 
 
 @cache

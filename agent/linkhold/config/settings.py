@@ -8,9 +8,11 @@ checks. Units are part of a key's name.
 from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 -- typing.get_type_hints() looks it up
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+
+from linkhold.config.keepalive import KeepaliveSettings
+from linkhold.config.option import option
 
 
 class Mode(str, Enum):
@@ -42,23 +44,6 @@ class MacPolicy(str, Enum):
     NONE = "none"
     ACTIVE = "active"
     FOLLOW = "follow"
-
-
-def option(default: Any, help_: str, **bounds: Any) -> Any:
-    """Return a dataclass field with its help text and its bounds.
-
-    Bounds: ``least``/``most`` for numbers and for the length of a list or mapping, ``safe=True``
-    for one MQTT topic level, ``item`` for what a list or mapping holds (a dataclass), ``keys``
-    for the form of a mapping's names (without it ``interface``), ``text=True`` for text or a
-    list of text that must be given, and for text of a certain form, or each text of a list,
-    ``ip``, ``host``, ``interface``, ``member`` and ``path``. ``example`` is what the default
-    file shows, ``more`` are further entries of a list there. ``too_small``/``too_large`` say what
-    a number out of bounds would mean; {} is the number and {seconds} a thousandth of it.
-    """
-    metadata = {"help": help_, **bounds}
-    if callable(default):
-        return field(default_factory=default, metadata=metadata)
-    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +298,9 @@ class Settings:
     )
     uplink_policy: UplinkPolicySettings = option(
         UplinkPolicySettings, "when default traffic takes another uplink"
+    )
+    keepalive: KeepaliveSettings = option(
+        KeepaliveSettings, "how long TCP connections live without traffic, and through an outage"
     )
     mqtt: MqttSettings = option(MqttSettings, "the two legs")
     policy: PolicySettings = option(PolicySettings, "when training holds")

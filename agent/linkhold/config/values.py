@@ -51,7 +51,7 @@ def convert(option: Option, node: yaml.Node) -> Any:
         return _number(option, node)
     if option.kind is Kind.CHOICE:
         return _choice(option, node)
-    text = _text(node)
+    text = node.value if option.form == "port" else _text(node)
     problem = text_problem(option, text)
     if problem:
         raise WrongError(f"{shown(text)} {problem}")
@@ -109,6 +109,8 @@ def _boolean(node: yaml.ScalarNode) -> bool:
 
 def _number(option: Option, node: yaml.ScalarNode) -> int | float:
     text = node.value
+    if option.duration and _tag(node) == "str" and node.style is None:
+        return _duration(option, node)
     whole = _WHOLE.fullmatch(text)
     if node.style is not None and _NUMBER.fullmatch(text):
         raise WrongError(f"{_raw(node)} is text; write the number without quotes")
@@ -124,6 +126,17 @@ def _number(option: Option, node: yaml.ScalarNode) -> int | float:
     if problem:
         raise WrongError(f"{text} {problem}")
     return value
+
+
+def _duration(option: Option, node: yaml.ScalarNode) -> float:
+    """Return the seconds that a text such as ``20m`` or ``1.5 h`` means."""
+    meant = quantity("duration_s", node.value)
+    if meant is None:
+        raise WrongError(f"{_raw(node)} is no time")
+    problem = _bounds_problem(option, meant.amount)
+    if problem:
+        raise WrongError(f"{_raw(node)} {problem}")
+    return float(meant.amount)
 
 
 def _bounds_problem(option: Option, value: float | Fraction) -> str:

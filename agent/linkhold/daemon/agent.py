@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING
 from linkhold import __version__, config
 from linkhold.control import ControlServer
 from linkhold.daemon import host
-from linkhold.daemon.bonds import BondKeeper
 from linkhold.daemon.details import LinkDetails
+from linkhold.daemon.keepers import Folders, Keepers
 from linkhold.daemon.log import dropped_lines, log, log_event, log_surprise
-from linkhold.daemon.prober import Prober
 from linkhold.daemon.publisher import Publisher
 from linkhold.daemon.questions import Questions
 from linkhold.daemon.start import started_data, stored_state, with_mode
-from linkhold.daemon.uplinks import UplinkKeeper
 from linkhold.daemon.watcher import NetworkWatcher
 from linkhold.decide.links import came_up
 from linkhold.decide.node import Context, Decision, Memory, step
@@ -87,9 +85,8 @@ class Agent:
         )
         self._watcher = NetworkWatcher(self._sensor, self._take_network)
         self._details = LinkDetails(self._sensor, self._take_network)
-        self._prober = Prober(self._report_here, identity.machine_id)
-        self._uplinks = UplinkKeeper(self._report_here, identity.machine_id)
-        self._bonds = BondKeeper(self._report_here, start.config_file)
+        folders = Folders(start.run_dir, start.state_dir)
+        self._keepers = Keepers(self._report_here, identity.machine_id, start.config_file, folders)
         self._previous: tuple[str, int] | None = None
         self._early: list[Reading] | None = []
         self._has_terminal = os.isatty(0)
@@ -123,7 +120,8 @@ class Agent:
         stored = stored_state(opened.baseline)
         self._memory = restore(self._context, stored, now)
         self._previous = opened.position
-        self._bonds.begin(self._memory.state)
+        new_boot = opened.position is not None and not self._memory.restored
+        self._keepers.begin(self._memory.state, new_boot=new_boot)
         first = self._watcher.start()  # before the stored state is shown as if it were of now
         data = started_data(self._context, opened.position, stored)
         # Published together: whoever sees a state sees what the first look found.
@@ -131,12 +129,8 @@ class Agent:
         self._publish((*begun.events, *seen.events))
         self._arm(seen.wake_ns)
         self._details.look(first.network)
-        self._prober.see(first.network)
-        self._prober.configure(self._context.settings)
-        self._uplinks.see(first.network)
-        self._uplinks.configure(self._context.settings)
-        self._bonds.see(first.network)
-        self._bonds.configure(self._context.settings)
+        self._keepers.see(first.network)
+        self._keepers.configure(self._context.settings)
         early, self._early = self._early or [], None
         for reading in early:
             self._report_here(reading)
@@ -189,9 +183,7 @@ class Agent:
 
     def _take_network(self, reading: Reading) -> None:
         if isinstance(reading, NetworkReading):
-            self._prober.see(reading.network)  # a lost carrier is acted upon before it is told
-            self._uplinks.see(reading.network)
-            self._bonds.see(reading.network)
+            self._keepers.see(reading.network)
         before = self._memory.state.host
         self._decide(reading)
         after = self._memory.state.host
@@ -258,9 +250,7 @@ class Agent:
             **self._sensor.counters,
             **self._control.counters,
             **self._keeper.counters(),
-            **self._prober.counters,
-            **self._uplinks.counters,
-            **self._bonds.counters,
+            **self._keepers.counters,
             "log_lines_dropped": dropped_lines(),
         }
         if self._publisher.local is not None:
@@ -311,9 +301,7 @@ class Agent:
             self._start_local()
         if watch_of(settings) != watch_of(before):
             self._watcher.set_watch(watch_of(settings))
-        self._prober.configure(settings)
-        self._uplinks.configure(settings)
-        self._bonds.configure(settings)
+        self._keepers.configure(settings)
 
     # Stopping.
 
@@ -327,9 +315,7 @@ class Agent:
         if self._timer is not None:
             self._timer.cancel()
         self._details.stop()
-        self._prober.stop()
-        await self._uplinks.stop()
-        self._bonds.stop()
+        await self._keepers.stop()
         await self._stop_fleet(self._reason)
         await self._stop_local()
         await self._control.stop()

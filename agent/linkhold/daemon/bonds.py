@@ -11,10 +11,11 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
-from linkhold.actuators.journal import FAILED, Journal, boot_id, folder
+from linkhold.actuators.journal import Journal
 from linkhold.actuators.remake import keep_in_run
 from linkhold.children import Child, ourselves
 from linkhold.config.settings import Mode
+from linkhold.daemon.journal_watch import DISK_S, JournalReader, JournalWatch, Orders
 from linkhold.daemon.log import log
 from linkhold.decide.keeping import (
     Ended,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from pathlib import Path
 
-    from linkhold.actuators.journal import Document
     from linkhold.config.settings import Settings
     from linkhold.decide.keeping.values import Reading as KeepReading
     from linkhold.decide.readings import Reading
@@ -49,9 +49,6 @@ READ_JOURNAL_S = 5.0
 """How often the journal is read while nothing differs: somebody may change a bond by hand."""
 RUN_AGAIN_S = 60.0
 """How often the files in /run are tried again while members are missing or a disk is full."""
-SETTLED_NS = 2_000_000_000
-DISK_S = 5.0
-"""A disk that takes longer does not answer."""
 EXTRA_S = 120.0
 """A repair takes this long at most besides the time in which its guard would undo it."""
 DEFAULT_GUARD_S = 60.0
@@ -61,10 +58,16 @@ class BondKeeper:
     """Keeps the bonds of the configuration. Belongs to the loop's thread.
 
     ``report`` gets what the core should know, never from within a call of :meth:`see`, so that
-    the core has taken in the network first.
+    the core has taken in the network first. ``test`` gets the bond that somebody tests by order,
+    and until when (CLOCK_MONOTONIC in ns, 0 when that is over): also where no bonds are kept.
     """
 
-    def __init__(self, report: Callable[[Reading], None], config_file: Path | None) -> None:
+    def __init__(
+        self,
+        report: Callable[[Reading], None],
+        config_file: Path | None,
+        test: Callable[[str, int], None],
+    ) -> None:
         self._report = report
         self._config_file = config_file
         self._loop = asyncio.get_running_loop()
@@ -78,6 +81,8 @@ class BondKeeper:
         self._tasks: set[asyncio.Task[None]] = set()
         self._disk = asyncio.Lock()  # what is read later is also taken in later
         self._journal = JournalReader()
+        self._watch = JournalWatch()
+        self._orders = Orders(report, test)
         self._child: Child | None = None
         self._repairs = 0
 
@@ -101,12 +106,15 @@ class BondKeeper:
         else:
             if before is not None:
                 self._take(HostSeen(before))
-            self._poll = self._loop.create_task(self._read_again_and_again())
             self._see_now()
+            self._watch.hurry()
+        if self._poll is None:
+            self._poll = self._loop.create_task(self._read_again_and_again())
 
     def _forget(self) -> None:
         told, self._memory = self._memory.told, Memory()
-        self._cancel()
+        self._cancel(self._soon, self._timer)
+        self._soon = self._timer = None
         if told:
             self._report(BondKeepsReading())
 
@@ -128,18 +136,19 @@ class BondKeeper:
 
     def stop(self) -> None:
         """Keep them no more. A repair that is under way is undone by its guard."""
-        self._cancel()
+        self._cancel(self._soon, self._timer, self._poll)
+        self._orders.stop()
+        self._watch.close()
         for task in self._tasks:
             task.cancel()
         if self._child is not None and not self._child.ended:
             log.warning("a repair is under way; its guard undoes it")
             self._child.kill()
 
-    def _cancel(self) -> None:
-        for waiting in (self._soon, self._timer, self._poll):
-            if waiting is not None:
-                waiting.cancel()
-        self._soon = self._timer = self._poll = None
+    def _cancel(self, *waiting: asyncio.Handle | asyncio.Task[None] | None) -> None:
+        for one in waiting:
+            if one is not None:
+                one.cancel()
 
     # The machine.
 
@@ -176,10 +185,13 @@ class BondKeeper:
         run = RunFiles()
         while True:
             async with self._disk:
-                self._take(await self._read_journal())
-            if self._rules.enforce and self._host is not None:
+                seen = await self._read_journal()
+                kept = bool(self._rules.bonds)
+                if kept:
+                    self._take(seen)
+            if kept and self._rules.enforce and self._host is not None:
                 await run.keep(self._host)
-            await asyncio.sleep(READ_JOURNAL_S)
+            await self._watch.wait(READ_JOURNAL_S if kept else None)
 
     async def _inquire(self, action: Inquire) -> None:
         found = Found(JournalSeen())
@@ -195,7 +207,9 @@ class BondKeeper:
 
     async def _read_journal(self) -> JournalSeen:
         with contextlib.suppress(asyncio.TimeoutError):
-            return await asyncio.wait_for(in_thread(self._journal.read), DISK_S)
+            seen = await asyncio.wait_for(in_thread(self._journal.read), DISK_S)
+            self._orders.see(seen)
+            return seen
         return JournalSeen(problem="the disk with the journal of changes does not answer")
 
     # Repairs.
@@ -228,15 +242,6 @@ class BondKeeper:
             self._take(Ended(bond, await self._read_journal(), error))
 
 
-def _stuck(journal: Journal, change: Document) -> str:
-    """Return why an unfinished change will not end by itself, empty where it will."""
-    if change["state"] == FAILED:
-        return "could not be undone"
-    if change.get("boot_id") != boot_id():
-        return "was not finished before the last boot"
-    return "was left by the one who made it" if journal.is_left(change) else ""
-
-
 class RunFiles:
     """Sees to it, once after a boot, that a restart of networkd leaves the bonds alone."""
 
@@ -264,45 +269,3 @@ class RunFiles:
         if error and error != self._error:
             log.warning("a restart of networkd may take bonds down for a moment: %s", error)
         self._error = error
-
-
-class JournalReader:
-    """Reads the journal of changes again only when its folder changed: files there are replaced."""
-
-    def __init__(self) -> None:
-        self._known: tuple[int, JournalSeen] | None = None
-
-    def read(self) -> JournalSeen:
-        """Return what the journal says. May block: call it from a thread."""
-        mark = 0
-        with contextlib.suppress(OSError):
-            mark = folder().stat().st_mtime_ns
-        if self._known is not None and self._known[0] == mark:
-            return self._known[1]
-        seen = read_journal()
-        # A later change within the same tick of the file system's clock would look like this one.
-        settled = time.time_ns() - mark > SETTLED_NS
-        # Whoever is at work may die without a trace in the folder.
-        sure = settled and not seen.problem and not seen.busy
-        self._known = (mark, seen) if sure else None
-        return seen
-
-
-def read_journal() -> JournalSeen:
-    """Return what the journal of changes says. May block: call it from a thread."""
-    journal = Journal()
-    try:
-        committed, change, last = frozenset(journal.committed()), journal.read(), journal.last()
-        busy = str(change["bond"]) if change is not None else ""
-        why = _stuck(journal, change) if change is not None else ""
-    except (HostError, OSError, KeyError) as error:
-        return JournalSeen(problem=f"the journal of changes cannot be read: {error}")
-    last = last or {}
-    problem = f"a change of {busy} {why}; end it with: linkhold bond rollback" if why else ""
-    return JournalSeen(
-        committed,
-        busy="" if why else busy,
-        last=str(last.get("id", "")),
-        last_bond=str(last.get("bond", "")),
-        problem=problem,
-    )

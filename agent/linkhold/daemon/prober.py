@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from linkhold.actuators.reflex import Reflex
 from linkhold.config.settings import Mode
 from linkhold.daemon.log import log
-from linkhold.decide.probing import Memory, Moved, Pulse, Rules, SendProbe, Sights, step
+from linkhold.decide.probing import Memory, Moved, Ordered, Pulse, Rules, SendProbe, Sights, step
 from linkhold.decide.probing.machine import BUSY_TICK_NS
 from linkhold.decide.probing.sight import sights
 from linkhold.decide.readings import BondPathsReading
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from linkhold.model import HostNetwork
 
 NEVER = Sights(())
+_PROMISCUOUS = "it has no filter for the MAC of a standby's probes, so it is promiscuous meanwhile"
+_UNHEARD = (
+    "it has no filter for the MAC of a standby's probes and is not made promiscuous in mode "
+    "observe: where it hears no answers its path stays unknown"
+)
 ANEW_S = 1.0
 SURELY_TRAFFIC = 4
 """Frames in a tick that cannot all be answers to probes."""
@@ -65,7 +70,10 @@ class Prober:
     def configure(self, settings: Settings) -> None:
         """Use this configuration from now on."""
         self._settings = settings
-        self._rules = Rules(enforce=settings.mode is Mode.ENFORCE, seed=self._seed)
+        enforce = settings.mode is Mode.ENFORCE
+        if enforce != self._rules.enforce:
+            self._sights = NEVER  # other sockets, and a reflex that is ready
+        self._rules = Rules(enforce=enforce, seed=self._seed)
         if self._host is not None:
             self.see(self._host)
 
@@ -90,11 +98,20 @@ class Prober:
             self._loop.add_reader(self._probes.fileno(), self._hear)
         if self._rules.enforce and found.bonds:
             self._reflex.start()
-        self._probes.watch(found)
+        gentle = not self._rules.enforce
+        known = set(self._probes.promiscuous)
+        self._probes.watch(found, gentle=gentle)
+        for name in sorted(self._probes.promiscuous - known):
+            log.warning("%s: %s", name, _UNHEARD if gentle else _PROMISCUOUS)
         problems = self._probes.problems
         for name, problem in problems.items():
             log.warning("%s: %s", name, problem)
         return Sights(tuple(_without_targets(bond, problems) for bond in found.bonds))
+
+    def test(self, bond: str, until_ns: int) -> None:
+        """Leave the moves of ``linkhold bond test`` alone until then; 0 when it is over."""
+        if self._settings is not None:
+            self._take(Ordered(bond, until_ns))
 
     @property
     def counters(self) -> dict[str, int]:

@@ -12,9 +12,12 @@ from linkhold.decide.readings import (
     BondKeepsReading,
     BondMoveReading,
     BondPathsReading,
+    KeepaliveReading,
+    KernelLogNews,
     LegReading,
     NetworkReading,
     NoticesReading,
+    OrderReading,
     OutboxReading,
     OverflowReading,
     ParkedReading,
@@ -44,8 +47,8 @@ def absorb(
         return _see_notices(memory.state, reading)
     if isinstance(reading, (BondPathsReading, BondMoveReading, UplinksReading)):
         return _see_probes(memory.state, reading)
-    if isinstance(reading, BondKeepsReading):
-        return replace(memory.state, keeps=reading.keeps), list(reading.news)
+    if isinstance(reading, (BondKeepsReading, KeepaliveReading, KernelLogNews, OrderReading)):
+        return _see_kept(memory.state, reading)
     return _see_agent(memory.state, reading)
 
 
@@ -59,6 +62,7 @@ def _see_network(
     else:
         found = links.compare(state.host, host, state.histories, now)
         found += bonds.compare(state.bonds, views)
+        found = [_ordered(state, happening) for happening in found]
         mark = "while_absent" if memory.restored else "resynced" if reading.resynced else ""
     found += bond_faults.compare(state.host, host)
     if mark:
@@ -70,9 +74,26 @@ def _see_network(
         state.host, host, state.histories, now, context.settings.policy.flap_downs
     )
     keep = context.settings.policy.flap_downs
-    changes = bond_paths.remember(state.bond_changes, state.bonds, views, now, keep)
+    before = tuple(bond for bond in state.bonds if bond.name not in state.orders)
+    changes = bond_paths.remember(state.bond_changes, before, views, now, keep)
     seen = replace(state, host=host, bonds=views, bond_changes=changes, histories=histories)
     return seen, found
+
+
+def _see_order(state: NodeState, reading: OrderReading) -> NodeState:
+    others = {bond: action for bond, action in state.orders.items() if bond != reading.bond}
+    added = {reading.bond: reading.action} if reading.action else {}
+    return replace(state, orders={**others, **added})
+
+
+def _ordered(state: NodeState, happening: Happening) -> Happening:
+    """Return what happened to a bond: by order it is information, but an outage stays one."""
+    action = state.orders.get(happening.subject)
+    if action is None:
+        return happening
+    calm = happening.severity is not Severity.CRITICAL
+    severity = Severity.INFO if calm else happening.severity
+    return replace(happening, severity=severity, data={**happening.data, "ordered": action})
 
 
 def _see_probes(
@@ -85,6 +106,19 @@ def _see_probes(
     found = list(bond_paths.compare(state.bond_paths, reading.bonds))
     views = bonds.views(state.host, reading.bonds) if state.host else state.bonds
     return replace(state, bonds=views, bond_paths=reading.bonds), found
+
+
+def _see_kept(
+    state: NodeState,
+    reading: BondKeepsReading | KeepaliveReading | KernelLogNews | OrderReading,
+) -> tuple[NodeState, list[Happening]]:
+    if isinstance(reading, OrderReading):
+        return _see_order(state, reading), []
+    if isinstance(reading, KeepaliveReading):
+        return replace(state, keepalive=reading.keepalive), list(reading.news)
+    if isinstance(reading, KernelLogNews):
+        return replace(state, kernel_log=reading.kernel_log), list(reading.news)
+    return replace(state, keeps=reading.keeps), list(reading.news)
 
 
 def _see_power(

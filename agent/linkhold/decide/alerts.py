@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from linkhold.config.settings import LinkSettings, Role
-from linkhold.decide import bond_faults, bond_paths, keep_view, paths, uplink_view
+from linkhold.decide import bond_faults, bond_paths, incident_view, keep_view, paths, uplink_view
 from linkhold.decide.debounce import Debounced, Delays
 from linkhold.decide.happening import Happening
+from linkhold.decide.keepalive.view import conditions as keepalive_conditions
 from linkhold.model import (
     Alert,
     BondView,
@@ -31,13 +32,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Something wrong right now. ``urgent`` conditions alert without waiting."""
+    """Something wrong right now. ``urgent`` conditions alert without waiting.
+
+    ``faults`` tells apart what one condition may stand for, so that each has its own beginning.
+    """
 
     type: str
     subject: str
     severity: Severity
     text: str
     urgent: bool = False
+    faults: tuple[str, ...] = ()
 
 
 RECOVERING = " (over; closes if it stays so)"
@@ -45,11 +50,16 @@ RECOVERING = " (over; closes if it stays so)"
 
 @dataclass(frozen=True, slots=True)
 class Tracked:
-    """A condition over time: the alert it makes and whether it counts yet."""
+    """A condition over time: the alert it makes and whether it counts yet.
+
+    ``faults`` says since when each of them is there; empty when only the alert's beginning is
+    known (after a restart).
+    """
 
     alert: Alert
     phase: Debounced
     urgent: bool = False
+    faults: Mapping[str, Moment] = field(default_factory=dict)
 
     @property
     def shown(self) -> Alert:
@@ -66,6 +76,20 @@ def fingerprint(identity: Identity, type_: str, subject: str) -> str:
 
 
 def conditions(settings: Settings, state: NodeState) -> Iterator[Condition]:
+    """Return everything that is wrong in ``state``, with causes from the kernel's log."""
+    log = state.kernel_log
+    if not log.incidents and not log.problem:
+        yield from _told(settings, state)
+        return
+    found = list(_told(settings, state))
+    plain = [(one.type, one.subject, one.severity, one.text) for one in found]
+    for one, known in zip(found, plain, strict=True):
+        yield replace(one, text=one.text + incident_view.cause(log, known))
+    for other in incident_view.conditions(log, plain):
+        yield Condition(*other)
+
+
+def _told(settings: Settings, state: NodeState) -> Iterator[Condition]:
     """Return everything that is wrong in ``state``, one condition for one fault.
 
     A fault that explains another hides it: a network that is down because bond0 is down is one
@@ -80,7 +104,8 @@ def conditions(settings: Settings, state: NodeState) -> Iterator[Condition]:
         )
         yield Condition("network.down", "network", Severity.CRITICAL, text)
     for bond in state.bonds:
-        yield from _bond_conditions(host, bond, explained=bond.index in blamed)
+        found = _bond_conditions(settings, state, bond, explained=bond.index in blamed)
+        yield from (one for one in found if not _is_ordered(state, one))
     for index, link in host.links.items():
         history = state.histories.get(index)
         if history is not None and history.flapping:
@@ -90,12 +115,25 @@ def conditions(settings: Settings, state: NodeState) -> Iterator[Condition]:
         if index not in blamed and _should_carry(settings, state, index, history):
             text = f"{paths.link_trouble(link)}; {_protection(state)}"
             yield Condition("link.down", link.name, Severity.WARNING, text)
-    for other in (*uplink_view.conditions(state.uplinks), *keep_view.conditions(state.keeps)):
+    for kept in keep_view.conditions(tuple(k for k in state.keeps if k.bond not in state.orders)):
+        yield Condition(*kept)
+    for other in (
+        *uplink_view.conditions(state.uplinks),
+        *keepalive_conditions(state.keepalive),
+    ):
         yield Condition(*other)
     yield from _lost_route(state)
     yield from _missing_links(settings, host)
     yield from _power_conditions(state)
     yield from _agent_conditions(state)
+
+
+def _is_ordered(state: NodeState, condition: Condition) -> bool:
+    """Tell whether a command of linkhold that is at work explains a condition of a bond.
+
+    That nothing carries is told whoever did it.
+    """
+    return condition.subject in state.orders and condition.severity is not Severity.CRITICAL
 
 
 def _blamed(state: NodeState) -> frozenset[int]:
@@ -104,10 +142,11 @@ def _blamed(state: NodeState) -> frozenset[int]:
     return frozenset(way.index for way in state.ways)
 
 
-def _bond_conditions(host: HostNetwork, bond: BondView, *, explained: bool) -> Iterator[Condition]:
-    troubles = "; ".join(paths.member_troubles(host, bond))
-    if not troubles and bond.members:
-        troubles = "it has no active member, though members have carrier"
+def _bond_conditions(
+    settings: Settings, state: NodeState, bond: BondView, *, explained: bool
+) -> Iterator[Condition]:
+    host = state.host or HostNetwork()
+    troubles = _member_troubles(host, bond)
     if not bond.carrier and not explained:
         text = f"{bond.name} carries nothing: {troubles or 'it has no members'}"
         yield Condition("bond.down", bond.name, Severity.CRITICAL, text)
@@ -117,30 +156,45 @@ def _bond_conditions(host: HostNetwork, bond: BondView, *, explained: bool) -> I
             f"{bond.name}: {paths.members_left(bond)} ({troubles}); "
             f"{bond.active or 'the rest'} carries, {spare}"
         )
-        yield Condition("bond.degraded", bond.name, Severity.WARNING, text)
+        yield Condition("bond.degraded", bond.name, Severity.WARNING, text, faults=bond.lost)
     for fault in bond_faults.faults(host, bond.index):
         urgent = fault.severity is Severity.CRITICAL
         yield Condition(fault.type, bond.name, fault.severity, fault.text, urgent=urgent)
-    yield from _path_conditions(host, bond, explained=explained)
+    yield from _path_conditions(bond, explained=explained)
+    if bond.flapping:
+        window_s = settings.policy.flap_window_s
+        text = f"{bond.name} flaps: {bond_paths.flap_advice(state, bond, window_s)}"
+        yield Condition("bond.flapping", bond.name, Severity.WARNING, text)
 
 
-def _path_conditions(host: HostNetwork, bond: BondView, *, explained: bool) -> Iterator[Condition]:
+def _member_troubles(host: HostNetwork, bond: BondView) -> str:
+    link = host.links.get(bond.index)
+    idle = bond_paths.idle(host, link) if link is not None and bond.active else ""
+    troubles = idle or "; ".join(paths.member_troubles(host, bond))
+    if not troubles and bond.members:
+        return "it has no active member, though members have carrier"
+    return troubles
+
+
+def _path_conditions(bond: BondView, *, explained: bool) -> Iterator[Condition]:
     trouble = bond_paths.trouble(bond)
     if trouble and not explained:
-        yield Condition("bond.path_dead", bond.name, Severity.CRITICAL, f"{trouble}; it carries")
-    for member in bond.dead:
-        if member.name != bond.active:
-            text = (
-                f"{bond.name}: {member.name}: {member.path_reason}; its link is up. "
-                f"If {bond.active or 'the rest'} fails too, nothing is left"
-            )
-            yield Condition("bond.standby_dead", bond.name, Severity.WARNING, text)
+        lost = "" if bond.silent else f"; what goes over {bond.name} is lost"
+        text = trouble + lost + (f"; {bond.would} answers" if bond.would else "")
+        yield Condition("bond.path_dead", bond.name, Severity.CRITICAL, text)
+    dead = [member for member in bond.dead if member.name != bond.active]
+    if dead:
+        which = "; ".join(f"{member.name}: {member.path_reason}" for member in dead)
+        up = "its link is up" if len(dead) == 1 else "their links are up"
+        end = (
+            "" if bond.redundant else f". If {bond.active or 'the rest'} fails too, nothing is left"
+        )
+        text = f"{bond.name}: {which}; {up}{end}"
+        faults = tuple(member.name for member in dead)
+        yield Condition("bond.standby_dead", bond.name, Severity.WARNING, text, faults=faults)
     if bond.locked:
         text = f"{bond.name}: probes moved it too often; it stays with {bond.active} for a minute"
         yield Condition("bond.locked", bond.name, Severity.WARNING, text)
-    if bond.flapping:
-        text = f"{bond.name} flaps: {bond_paths.flap_advice(host, bond)}"
-        yield Condition("bond.flapping", bond.name, Severity.WARNING, text)
 
 
 def _lost_route(state: NodeState) -> Iterator[Condition]:
@@ -245,20 +299,33 @@ def _new(print_: str, condition: Condition, now: Moment) -> Tracked:
     alert = Alert(
         print_, condition.type, condition.severity, condition.subject, now, condition.text
     )
-    return Tracked(alert, Debounced(since_ns=now.mono_ns), condition.urgent)
+    faults = dict.fromkeys(condition.faults, now)
+    return Tracked(alert, Debounced(since_ns=now.mono_ns), condition.urgent, faults)
 
 
 def _look(before: Tracked, condition: Condition | None, wait: Delays, now: Moment) -> Tracked:
     phase = before.phase.observe(condition is not None, now.mono_ns, wait)
-    alert = before.alert
-    if condition is not None and (alert.text, alert.severity) != (
-        condition.text,
-        condition.severity,
-    ):
-        alert = replace(alert, text=condition.text, severity=condition.severity)
-    if phase is before.phase and alert is before.alert:
+    alert, faults = before.alert, before.faults
+    if condition is not None:
+        faults = _faults(before, condition, now)
+        since = min(faults.values(), key=_mono_ns, default=alert.since)
+        told = (condition.text, condition.severity, since)
+        if (alert.text, alert.severity, alert.since) != told:
+            alert = replace(alert, text=told[0], severity=told[1], since=since)
+    if phase is before.phase and alert is before.alert and faults == before.faults:
         return before
-    return Tracked(alert, phase, before.urgent)
+    return Tracked(alert, phase, before.urgent, faults)
+
+
+def _faults(before: Tracked, condition: Condition, now: Moment) -> Mapping[str, Moment]:
+    """Return since when each fault is there: an alert is as old as the oldest that is left."""
+    if not before.faults:
+        return dict.fromkeys(condition.faults, before.alert.since)
+    return {key: before.faults.get(key, now) for key in condition.faults}
+
+
+def _mono_ns(moment: Moment) -> int:
+    return moment.mono_ns
 
 
 def _edges(before: Tracked, after: Tracked, now: Moment) -> Iterator[Happening]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from linkhold.decide.bond_paths import SLOW_MS
 from linkhold.decide.bonds import MODES
 from linkhold.decide.happening import Happening
 from linkhold.model import Severity
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
     from linkhold.model import HostNetwork, Link
 
-SLOW_MS = 5000
-"""Ten to a thousand is usual; above this the unit was mistaken (``MIIMonitorSec=100s``)."""
 FAIL_OVER_MAC_NONE = 0
 
 

@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 
     from linkhold.config.settings import PolicySettings
     from linkhold.decide.readings import BondMoveReading
+    from linkhold.model import BondOptions, NodeState
 
 ENOUGH_FOR_REDUNDANCY = 2
+SLOW_MS = 5000
+"""Ten to a thousand is usual; above this the unit was mistaken (``MIIMonitorSec=100s``)."""
 VLAN, BRIDGE = "vlan", "bridge"
 Changes = dict[int, tuple[int, ...]]
 
@@ -48,10 +51,36 @@ def with_paths(view: BondView, paths: BondPaths | None) -> BondView:
     return replace(seen, redundant=view.redundant and usable >= ENOUGH_FOR_REDUNDANCY)
 
 
-def has_no_active(link: Link) -> bool:
-    """Tell whether a bond of a mode with one active member has none, so that nothing carries."""
+def is_watched(options: BondOptions) -> bool:
+    """Tell whether the kernel sees a lost member within five seconds."""
+    slow_ms = max(options.miimon_ms, options.arp_interval_ms)
+    return options.monitored and slow_ms <= SLOW_MS
+
+
+def idle(host: HostNetwork, link: Link) -> str:
+    """Return why a bond of a mode with one active member carries nothing; empty if it does.
+
+    The kernel gives the bond carrier while its active member counts as up, which without link
+    monitoring is for ever (``bond_set_carrier`` and ``bond_enslave`` of bond_main.c).
+    """
     options = link.bond
-    return options is not None and options.mode == MODE_ACTIVE_BACKUP and not options.active
+    if options is None or options.mode != MODE_ACTIVE_BACKUP:
+        return ""
+    if not options.active:
+        return f"{link.name} has no active member"
+    active = host.links.get(options.active)
+    if active is None or active.usable or is_watched(options):
+        return ""
+    return f"{active.name} has no link, and {link.name} does not leave it ({monitoring(options)})"
+
+
+def monitoring(options: BondOptions) -> str:
+    """Return in words how seldom the kernel looks at the members of a bond."""
+    if not options.monitored:
+        return "no link monitoring: miimon 0"
+    option = "miimon" if options.miimon_ms else "arp_interval"
+    slow_ms = options.miimon_ms or options.arp_interval_ms
+    return f"it looks every {slow_ms / 1000:g} s: {option} {slow_ms}"
 
 
 def under(host: HostNetwork, index: int) -> tuple[int, ...]:
@@ -218,10 +247,29 @@ def flap_ends_ns(
 SELECT_ALWAYS = 0  # IFLA_BOND_PRIMARY_RESELECT
 
 
-def flap_advice(host: HostNetwork, bond: BondView) -> str:
-    """Return what a person should do about a bond whose active member changes too often."""
-    worst = max(bond.members, key=lambda member: member.failures, default=None)
-    advice = f"look at cable, module and switch port of {worst.name}" if worst else ""
+def flap_advice(state: NodeState, bond: BondView, window_s: float) -> str:
+    """Return what a person should do about a bond whose active member changes too often.
+
+    The members that lost their links most often within ``window_s`` are named, not those that did
+    in their lifetime.
+    """
+    host = state.host or HostNetwork()
+    latest_ns = max(state.bond_changes.get(bond.index, (0,)))
+    since_ns = latest_ns - int(window_s * 1e9)
+    losses = {
+        port.name: sum(at >= since_ns for at in state.histories[port.index].downs)
+        for port in host.ports_of(bond.index)
+        if port.index in state.histories
+    }
+    most = max(losses.values(), default=0)
+    if most:
+        worst = " and ".join(name for name, count in losses.items() if count == most)
+        advice = f"look at cable, module and switch port of {worst}"
+    else:
+        advice = (
+            "no member lost its link meanwhile: look at what is behind the switches, and who else "
+            f"moves it (linkhold events, bond.moved and bond.failover of {bond.name})"
+        )
     link = host.links.get(bond.index)
     options = link.bond if link else None
     if options is not None and options.primary and options.primary_reselect == SELECT_ALWAYS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkhold.decide.bond_paths import ENOUGH_FOR_REDUNDANCY, has_no_active, with_paths
+from linkhold.decide.bond_paths import ENOUGH_FOR_REDUNDANCY, idle, is_watched, with_paths
 from linkhold.decide.happening import Happening
 from linkhold.model import BondMember, BondPaths, BondView, HostNetwork, Link, Severity
 
@@ -45,11 +45,11 @@ def _view(host: HostNetwork, link: Link) -> BondView:
         name=link.name,
         index=link.index,
         mode=MODES[options.mode] if options.mode < len(MODES) else str(options.mode),
-        carrier=link.usable and good > 0 and not has_no_active(link),
+        carrier=link.usable and good > 0 and not idle(host, link),
         active=active.name if active else None,
         members=members,
         monitored=options.monitored,
-        redundant=options.monitored and good >= ENOUGH_FOR_REDUNDANCY,
+        redundant=is_watched(options) and good >= ENOUGH_FOR_REDUNDANCY,
     )
 
 

@@ -10,9 +10,9 @@ from linkhold.model import Network, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkhold.model import BondKeep
+    from linkhold.model import BondKeep, Drift
 
-Condition = tuple[str, str, Severity, str]
+Condition = tuple[str, str, Severity, str, bool, tuple[str, ...]]
 MOST_TEXTS = 3
 
 
@@ -39,7 +39,7 @@ def _losses(keep: BondKeep) -> Iterator[str]:
 
 
 def conditions(keeps: tuple[BondKeep, ...]) -> Iterator[Condition]:
-    """Yield what a person should know: type, subject, severity and text of an alert."""
+    """Yield what a person should know: see :class:`linkhold.decide.alerts.Condition`."""
     for keep in keeps:
         if keep.conflict is not None:
             by = keep.conflict.by or "who does is not known"
@@ -48,7 +48,7 @@ def conditions(keeps: tuple[BondKeep, ...]) -> Iterator[Condition]:
                 f"({keep.conflict.what}; {by}); it has stopped. Make both agree, then run: "
                 f"linkhold bond repair {keep.bond}"
             )
-            yield "bond.config_conflict", keep.bond, Severity.WARNING, text
+            yield "bond.config_conflict", keep.bond, Severity.WARNING, text, False, ()
         elif keep.repair != "running":
             yield from _drift(keep)
 
@@ -58,13 +58,26 @@ def _drift(keep: BondKeep) -> Iterator[Condition]:
     told = [drift for drift in keep.drift if drift.kind not in SET_DOWN]
     if not told:
         return
-    texts = [d.text + (f" ({d.obstacle})" if d.obstacle else "") for d in told]
-    if len(texts) > MOST_TEXTS:
-        texts = [*texts[:MOST_TEXTS], f"and {len(texts) - MOST_TEXTS} more"]
+    texts = _texts(told)
+    faults = tuple("/".join(drift.key) for drift in told)
     what = {
         "": "",
         "observe only": f"; mode observe; to repair it: linkhold bond repair {keep.bond}",
     }.get(keep.repair, f"; its repair {keep.repair}")
     gone = any(drift.kind == "gone" for drift in keep.drift)
     severity = Severity.CRITICAL if gone else Severity.WARNING
-    yield "bond.drift", keep.bond, severity, f"{keep.bond}: {'; '.join(texts)}{what}"
+    text = f"{keep.bond}: {texts}{what}"
+    yield "bond.drift", keep.bond, severity, text, False, faults
+
+
+def _texts(told: list[Drift]) -> str:
+    """Return what differs, in words, with why it is not repaired; a reason for all of it once."""
+    obstacles = {drift.obstacle for drift in told}
+    shared = next(iter(obstacles)) if len(obstacles) == 1 else ""
+    texts = [
+        drift.text + (f" ({drift.obstacle})" if drift.obstacle and not shared else "")
+        for drift in told
+    ]
+    if len(texts) > MOST_TEXTS:
+        texts = [*texts[:MOST_TEXTS], f"and {len(texts) - MOST_TEXTS} more"]
+    return "; ".join(texts) + (f" ({shared})" if shared else "")

@@ -67,8 +67,10 @@ def obstacle(host: HostNetwork, way: WayOut) -> str:
         return f"{way.link} is gone"
     if not link.usable:
         return link_trouble(link)
-    if bond_paths.has_no_active(link):
-        return f"{link.name} has no active member"
+    below = (host.links.get(at) for at in bond_paths.under(host, link.index))
+    idle = [reason for one in below if one and (reason := bond_paths.idle(host, one))]
+    if idle:
+        return idle[0]
     ports = host.ports_of(link.index) if link.kind == "bridge" else ()
     if ports and not any(port.usable for port in ports):
         # A bridge keeps carrier by any port, a container's too; only watched ones lead out.

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from linkhold.decide.happening import Happening
     from linkhold.model import BondKeep, BondPaths, HostNetwork, Notice, Power, Uplinks
+    from linkhold.model.incidents import KernelLog
+    from linkhold.model.keepalive import Keepalive
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,14 @@ class BondMoveReading:
 
 
 @dataclass(frozen=True, slots=True)
+class OrderReading:
+    """A command of linkhold is at work on ``bond``; ``action`` says which, empty when it ended."""
+
+    bond: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
 class UplinksReading:
     """The uplinks as they are now, and what happened to them."""
 
@@ -133,6 +143,22 @@ class BondKeepsReading:
     """The configured bonds as they are kept, and what happened to them."""
 
     keeps: tuple[BondKeep, ...] = ()
+    news: tuple[Happening, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeepaliveReading:
+    """Keepalive of the node as it is now, and what happened to it."""
+
+    keepalive: Keepalive
+    news: tuple[Happening, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLogNews:
+    """What the kernel's log says now, and what happened since."""
+
+    kernel_log: KernelLog
     news: tuple[Happening, ...] = ()
 
 
@@ -161,8 +187,11 @@ Reading = (
     | SensorReading
     | BondPathsReading
     | BondMoveReading
+    | OrderReading
     | UplinksReading
     | BondKeepsReading
+    | KeepaliveReading
+    | KernelLogNews
     | AgentReading
     | Tick
 )

@@ -72,9 +72,19 @@ def _line_conditions(uplinks: Uplinks) -> Iterator[tuple[str, str, Severity, str
         yield "uplink.backup", active.link, Severity.WARNING, text
     for line in uplinks.lines:
         if line.verdict == "dead" and not (line is preferred and backup):
-            spare = "it carries" if line.active else f"no spare for {preferred.link}"
             severity = Severity.CRITICAL if line.active else Severity.WARNING
-            yield "uplink.dead", line.link, severity, f"uplink {line.why}; {spare}"
+            text = f"uplink {line.why}; {_left(uplinks, line)}"
+            yield "uplink.dead", line.link, severity, text
         elif line.verdict == "unknown" and line.reason and not line.reason.endswith("yet"):
             text = f"nobody knows whether uplink {line.link} works: {line.reason}"
             yield "uplink.unknown", line.link, Severity.WARNING, text
+
+
+def _left(uplinks: Uplinks, dead: UplinkView) -> str:
+    """Return what a dead uplink leaves: who could carry, or who still protects."""
+    spares = [line.shown for line in uplinks.lines if line.verdict == "alive" and not line.active]
+    if dead.active:
+        rest = f"{spares[0]} answers" if spares else "no other uplink answers"
+        return f"default traffic still goes there and is lost; {rest}"
+    carries = uplinks.active or uplinks.lines[0]
+    return f"{spares[0]} is left as a spare" if spares else f"no spare for {carries.link}"

@@ -10,7 +10,7 @@ from linkhold.frames.filters import INSTRUCTION
 from linkhold.frames.neighbours import MAC_BYTES, octets
 
 SO_ATTACH_FILTER = 26
-SOL_PACKET, PACKET_ADD_MEMBERSHIP, PACKET_MR_UNICAST = 263, 1, 3
+SOL_PACKET, PACKET_ADD_MEMBERSHIP, PACKET_DROP_MEMBERSHIP, PACKET_MR_UNICAST = 263, 1, 2, 3
 
 _PROGRAM = struct.Struct("@HP")  # struct sock_fprog: unsigned short len, struct sock_filter *filter
 _MEMBERSHIP = struct.Struct("@iHH8s")  # struct packet_mreq: ifindex, type, alen, address
@@ -34,6 +34,18 @@ def open_packet_socket(program: bytes) -> socket.socket:
 
 
 def receive_for(sock: socket.socket, index: int, mac: str) -> None:
-    """Let the NIC pass frames for ``mac`` up, as long as the socket is open."""
-    request = _MEMBERSHIP.pack(index, PACKET_MR_UNICAST, MAC_BYTES, octets(mac))
-    sock.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, request)
+    """Let the NIC pass frames for ``mac`` up, as long as the socket is open.
+
+    A NIC whose driver has no filter for a second address becomes promiscuous by that
+    (IFF_UNICAST_FLT in ``__dev_set_rx_mode``, net/core/dev.c).
+    """
+    sock.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, _unicast(index, mac))
+
+
+def receive_no_more(sock: socket.socket, index: int, mac: str) -> None:
+    """Take :func:`receive_for` back."""
+    sock.setsockopt(SOL_PACKET, PACKET_DROP_MEMBERSHIP, _unicast(index, mac))
+
+
+def _unicast(index: int, mac: str) -> bytes:
+    return _MEMBERSHIP.pack(index, PACKET_MR_UNICAST, MAC_BYTES, octets(mac))

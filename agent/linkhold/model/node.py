@@ -7,6 +7,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from linkhold.model.clock import Moment
+from linkhold.model.incidents import KernelLog
+from linkhold.model.keepalive import Keepalive
 from linkhold.model.uplinks import Uplinks
 
 if TYPE_CHECKING:
@@ -194,7 +196,8 @@ class NodeState:
 
     ``epoch`` counts changes, so it is no part of what is compared to find one. ``bond_paths`` is
     what probes told last, ``bond_changes`` when the active member of each bond changed (ns);
-    ``keeps`` are the configured bonds.
+    ``keeps`` are the configured bonds. ``orders`` names the command of linkhold that is at work
+    on a bond, by its name.
     """
 
     epoch: int = field(default=0, compare=False)
@@ -204,8 +207,11 @@ class NodeState:
     bond_paths: tuple[BondPaths, ...] = ()
     bond_changes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     keeps: tuple[BondKeep, ...] = ()
+    orders: Mapping[str, str] = field(default_factory=dict)
     ways: tuple[WayOut, ...] = ()
     uplinks: Uplinks = Uplinks()
+    keepalive: Keepalive = Keepalive()
+    kernel_log: KernelLog = KernelLog()
     network: Network = Network.UNKNOWN
     network_since: Moment = Moment(0, 0.0)
     cause: tuple[str, ...] = ()

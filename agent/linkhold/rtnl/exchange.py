@@ -73,11 +73,15 @@ class Verdict:
 
 
 class Exchange:
-    """A socket for requests. Use it as a context manager."""
+    """A socket for requests. Use it as a context manager.
 
-    def __init__(self) -> None:
+    ``protocol`` is rtnetlink, or another of netlink's; ``name`` is what errors call it.
+    """
+
+    def __init__(self, protocol: int = socket.NETLINK_ROUTE, name: str = "rtnetlink") -> None:
         kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
-        self._socket = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
+        self._name = name
+        self._socket = socket.socket(socket.AF_NETLINK, kind, protocol)
         for force, plain in (
             (SO_RCVBUFFORCE, socket.SO_RCVBUF),
             (SO_SNDBUFFORCE, socket.SO_SNDBUF),
@@ -113,7 +117,7 @@ class Exchange:
             self._socket.sendto(data, (0, 0))
             return self._verdicts(first, len(requests))
         except OSError as error:
-            raise HostError(f"rtnetlink: {error.strerror}") from error
+            raise HostError(f"{self._name}: {error.strerror}") from error
 
     def dump(self, kind: int, body: bytes) -> list[bytes]:
         """Return the bodies of all objects that a dump request lists.
@@ -129,7 +133,24 @@ class Exchange:
             found, whole = self._listed(kind)
             if whole:
                 return found
-        raise HostError("rtnetlink: the network changes too fast to be listed")
+        raise HostError(f"{self._name}: the network changes too fast to be listed")
+
+    def get(self, kind: int, body: bytes) -> bytes:
+        """Return the body of the one object that a request means, such as the route to an address.
+
+        Raises :class:`HostError` with the kernel's reason where there is none.
+        """
+        self._seq += 1
+        header = _HEADER.pack(_HEADER.size + len(body), kind, NLM_F_REQUEST, self._seq, 0)
+        self._socket.sendto(header + body, (0, 0))
+        while True:
+            for data, message in self._received():
+                if message.seq != self._seq:
+                    continue
+                if message.kind == NLMSG_ERROR:
+                    verdict = _verdict(data, message)
+                    raise HostError(f"{self._name}: {verdict.reason}", code=verdict.code)
+                return data[message.start : message.end]
 
     def _framed(self, request: Request) -> bytes:
         self._seq += 1
@@ -157,13 +178,13 @@ class Exchange:
                 if message.kind in {NLMSG_DONE, NLMSG_ERROR}:
                     code = error_of(data, message)
                     if code:
-                        raise HostError(f"rtnetlink: dump {kind}: {os.strerror(code)}")
+                        raise HostError(f"{self._name}: dump {kind}: {os.strerror(code)}")
                     return found, whole
                 found.append(data[message.start : message.end])
 
     def _received(self) -> Iterator[tuple[bytes, Message]]:
         if not select.select([self._socket], [], [], ANSWER_S)[0]:
-            raise HostError(f"rtnetlink: no answer within {ANSWER_S:g} s")
+            raise HostError(f"{self._name}: no answer within {ANSWER_S:g} s")
         data = self._socket.recv(DATAGRAM_BYTES)
         for message in messages(data):
             yield data, message

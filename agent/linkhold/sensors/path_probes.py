@@ -13,21 +13,24 @@ import select
 import socket
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from linkhold.decide.probing import Answer
 from linkhold.frames import neighbours
 from linkhold.frames.filters import advertisement_filter, arp_filter
-from linkhold.frames.packet_socket import open_packet_socket, receive_for
+from linkhold.frames.packet_socket import open_packet_socket, receive_for, receive_no_more
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from linkhold.decide.probing import SendProbe, Sights
-    from linkhold.decide.probing.values import BondSight, MemberSight
+    from linkhold.decide.probing.values import BondSight
 
 RECEIVE_BYTES = 32 << 10
 FRAME_BYTES = 256
+SYSFS = Path("/sys/class/net")
+IFF_PROMISC = 0x100  # linux/if.h
 BATCH_FRAMES = 64
 """One wake-up of the loop reads no more; what is left wakes it again."""
 
@@ -43,13 +46,15 @@ class _Port:
     mac: str
     standby_mac: str
     targets: tuple[str, ...]
+    gentle: bool
 
 
 class PathProbes:
     """The sockets of all members that are probed. Register :meth:`fileno` for reading.
 
-    ``problems`` says by bond why it cannot be probed. ``counters``: probes sent, answers, frames
-    that made no sense, sends that failed.
+    ``problems`` says by bond why it cannot be probed; ``promiscuous`` are NICs without a filter
+    for the standby's MAC, which are or (``gentle``) would be promiscuous. ``counters``: probes
+    sent, answers, frames that made no sense, sends that failed.
     """
 
     def __init__(self) -> None:
@@ -57,6 +62,7 @@ class PathProbes:
             probes_sent=0, probe_answers=0, probe_frames_malformed=0, probe_send_failures=0
         )
         self.problems: dict[str, str] = {}
+        self.promiscuous: set[str] = set()
         self._poll = select.epoll()
         self._ports: dict[_Port, socket.socket] = {}
         self._by_number: dict[int, _Port] = {}
@@ -71,9 +77,13 @@ class PathProbes:
             self._close(port)
         self._poll.close()
 
-    def watch(self, sights: Sights) -> None:
-        """Have exactly the sockets that these bonds need."""
-        wanted = {port for bond in sights.bonds for port in _ports(bond)}
+    def watch(self, sights: Sights, *, gentle: bool = False) -> None:
+        """Have exactly the sockets that these bonds need.
+
+        ``gentle``: leave no NIC promiscuous. Where a standby cannot hear its answers then, its
+        path stays unknown.
+        """
+        wanted = {port for bond in sights.bonds for port in _ports(bond, gentle=gentle)}
         for port in self._ports.keys() - wanted:
             self._close(port)
         self.problems = {}
@@ -88,14 +98,28 @@ class PathProbes:
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
             sock.bind((port.member, port.protocol))
-            if port.standby_mac:
-                receive_for(sock, port.index, port.standby_mac)
+            if port.standby_mac not in {"", port.mac}:
+                self._receive_for_standby(sock, port)
         except OSError:
             sock.close()
             raise
         self._ports[port] = sock
         self._by_number[sock.fileno()] = port
         self._poll.register(sock.fileno(), select.EPOLLIN)
+
+    def _receive_for_standby(self, sock: socket.socket, port: _Port) -> None:
+        """Let the NIC hear what is sent to its standby's MAC. Only the kernel knows what it costs.
+
+        So a gentle one tries it, looks, and takes it back within the instant.
+        """
+        before = _is_promiscuous(port)
+        if port.gentle and (before is None or port.member in self.promiscuous):
+            return
+        receive_for(sock, port.index, port.standby_mac)
+        if before is False and _is_promiscuous(port):
+            self.promiscuous.add(port.member)
+            if port.gentle:
+                receive_no_more(sock, port.index, port.standby_mac)
 
     def _close(self, port: _Port) -> None:
         sock = self._ports.pop(port)
@@ -161,17 +185,27 @@ class PathProbes:
         return Answer(port.bond, port.member, heard.address, heard.mac, solicited=solicited)
 
 
-def _ports(bond: BondSight) -> Iterator[_Port]:
+def _is_promiscuous(port: _Port) -> bool | None:
+    """Tell what the kernel's own flags say; None where sysfs is another network namespace's.
+
+    What ``ip link`` shows and an ioctl returns leaves this flag out (``dev_get_flags``).
+    """
+    folder = SYSFS / port.member
+    try:
+        if int((folder / "ifindex").read_text(encoding="ascii")) != port.index:
+            return None
+        return bool(int((folder / "flags").read_text(encoding="ascii"), 16) & IFF_PROMISC)
+    except (OSError, ValueError):
+        return None
+
+
+def _ports(bond: BondSight, *, gentle: bool) -> Iterator[_Port]:
     for family in (neighbours.ETH_P_ARP, neighbours.ETH_P_IPV6):
         targets = tuple(t.address for t in bond.targets if _protocol(t.address) == family)
         if targets:
-            yield from (_port(bond, member, family, targets) for member in bond.members)
-
-
-def _port(bond: BondSight, member: MemberSight, family: int, targets: tuple[str, ...]) -> _Port:
-    return _Port(
-        bond.name, member.name, member.index, family, member.mac, member.standby_mac, targets
-    )
+            for member in bond.members:
+                macs = (member.mac, member.standby_mac)
+                yield _Port(bond.name, member.name, member.index, family, *macs, targets, gentle)
 
 
 def _protocol(address: str) -> int:

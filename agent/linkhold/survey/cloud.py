@@ -87,6 +87,12 @@ def look(reader: Reader, nic: Nic) -> Cloud | None:
     return Cloud(vendor, f"{seen}: {BOUND}", certain)
 
 
+def machine(reader: Reader) -> tuple[str, str]:
+    """Return the cloud that this machine is of and what shows it; both empty for none."""
+    fields = {name: reader.line(f"{DMI}/{name}") for name in FIELDS}
+    return _by_dmi(fields) or _by_cloud_id(reader) or ("", "")
+
+
 def _by_dmi(fields: dict[str, str]) -> tuple[str, str] | None:
     for vendor, name, text in BY_DMI:
         if fields[name].lower().startswith(text):

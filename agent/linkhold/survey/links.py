@@ -1,42 +1,56 @@
-"""What only netlink tells of a link: its kind, its burned-in address, an XDP program on it."""
+"""What only netlink tells of a link: its kind, its own MAC, XDP on it, and what it is bound to."""
 
 from __future__ import annotations
 
+import socket
+import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from linkhold.rtnl.attributes import attributes
+from linkhold.rtnl.framing import RTM_GETLINK
 from linkhold.survey import routes
 
 if TYPE_CHECKING:
     from linkhold.rtnl.attributes import Span
 
 # linux/if_link.h
-IFLA_IFNAME, IFLA_LINKINFO, IFLA_XDP, IFLA_PERM_ADDRESS = 3, 18, 43, 54
+IFLA_IFNAME, IFLA_LINK, IFLA_LINKINFO, IFLA_LINK_NETNSID = 3, 5, 18, 37
+IFLA_XDP, IFLA_PERM_ADDRESS = 43, 54
 IFLA_INFO_KIND, IFLA_XDP_ATTACHED = 1, 2
+IFINFO = struct.Struct("=BxHiII")
+PAIRS = frozenset({"veth", "vxcan", "netkit"})
+"""Kinds whose IFLA_LINK is the other end of a cable, not an interface beneath."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkFacts:
-    """One link; ``kind`` is empty for hardware, ``perm_mac`` where there is none (Linux 5.6)."""
+    """One link; ``kind`` is empty for hardware, ``perm_mac`` where there is none (Linux 5.6).
+
+    ``lower`` is the index of the interface that it is bound to, such as a tunnel's ``dev``
+    (ip_tunnel_get_iflink); 0 for none, or for one in another network namespace.
+    """
 
     index: int
     kind: str = ""
     perm_mac: str = ""
     xdp: bool = False
+    lower: int = 0
 
 
 def facts() -> dict[str, LinkFacts]:
     """Return all links of this network namespace by name; raises :class:`routes.NoAnswer`."""
     found = {}
-    for index, data, places in routes.links():
+    for data in routes.listed(RTM_GETLINK, IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
+        places = attributes(data, IFINFO.size, len(data))
         if IFLA_IFNAME in places:
+            index = int(IFINFO.unpack_from(data)[2])
             found[_text(data, places[IFLA_IFNAME])] = _facts(index, data, places)
     return found
 
 
 def _facts(index: int, data: bytes, places: dict[int, Span]) -> LinkFacts:
-    kind, xdp, perm = "", False, ""
+    kind, xdp, perm, lower = "", False, "", 0
     if IFLA_LINKINFO in places:
         info = attributes(data, *places[IFLA_LINKINFO])
         kind = _text(data, info[IFLA_INFO_KIND]) if IFLA_INFO_KIND in info else ""
@@ -46,7 +60,9 @@ def _facts(index: int, data: bytes, places: dict[int, Span]) -> LinkFacts:
     if IFLA_PERM_ADDRESS in places:
         start, end = places[IFLA_PERM_ADDRESS]
         perm = data[start:end].hex(":")
-    return LinkFacts(index, kind, perm, xdp)
+    if IFLA_LINK in places and IFLA_LINK_NETNSID not in places and kind not in PAIRS:
+        lower = routes.number(data, places[IFLA_LINK])
+    return LinkFacts(index, kind, perm, xdp, lower)
 
 
 def _text(data: bytes, span: Span) -> str:

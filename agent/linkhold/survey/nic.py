@@ -91,11 +91,20 @@ def _with_netlink(nic: Nic, links: Mapping[str, LinkFacts] | None) -> Nic:
 
 
 def _uppers(reader: Reader, name: str, links: Mapping[str, LinkFacts] | None) -> tuple[Upper, ...]:
-    """Return what is on top of an interface, its master first."""
+    """Return what is on top of an interface, its master first.
+
+    Tunnels that are bound to it (``dev eth0``) have no place in sysfs: only netlink tells.
+    """
     master = _base(reader.link(f"{NET}/{name}/master"))
     names = [n.removeprefix("upper_") for n in reader.names(f"{NET}/{name}") if _is_upper(n)]
-    names = list(dict.fromkeys([*([master] if master else []), *names]))
+    names = list(dict.fromkeys([*([master] if master else []), *names, *_bound(name, links)]))
     return tuple(Upper(n, _kind(reader, n, links), n == master) for n in names)
+
+
+def _bound(name: str, links: Mapping[str, LinkFacts] | None) -> list[str]:
+    known = links or {}
+    index = known[name].index if name in known else 0
+    return [other for other, facts in known.items() if index and facts.lower == index]
 
 
 def _is_upper(entry: str) -> bool:

@@ -65,7 +65,7 @@ def _ask(wanted: Wanted, look: Look) -> Asked:
     answers = {
         member: ask(member, near, timeout_s=ASK_S)
         for member in wanted.members
-        if near and member != live and standing is None and look.link(member) is not None
+        if near and standing is None and look.link(member) is not None
     }
     return Asked(answers, pings((*near, *far)))
 

@@ -1,91 +1,36 @@
-"""Two questions to the kernel's routing table, by netlink: no rights needed, nothing changed."""
+"""Questions to rtnetlink in the words of a look at a host: no rights needed, nothing changed."""
 
 from __future__ import annotations
 
-import select
 import socket
 import struct
 import sys
-import time
 from typing import TYPE_CHECKING
 
+from linkhold.model import HostError
 from linkhold.rtnl.attributes import attributes, pack
-from linkhold.rtnl.framing import (
-    NLMSG_DONE,
-    NLMSG_ERROR,
-    RTM_GETLINK,
-    RTM_GETROUTE,
-    RTM_NEWLINK,
-    RTM_NEWROUTE,
-    Malformed,
-    NetlinkSocket,
-    Overrun,
-    error_of,
-    messages,
-)
+from linkhold.rtnl.exchange import Exchange
+from linkhold.rtnl.framing import RTM_GETROUTE, Malformed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from linkhold.rtnl.attributes import Span
 
-ANSWER_S = 3.0
 RTPROT_DHCP = 16  # linux/rtnetlink.h; set by networkd and NetworkManager on routes of a lease
 RTA_DST, RTA_OIF = 1, 4
 RTMSG = struct.Struct("=BBBBBBBBI")
-IFINFO = struct.Struct("=BxHiII")
 
 
 class NoAnswer(OSError):
     """The kernel did not answer a question, or with an error."""
 
 
-Part = tuple[bytes, int, int]
-"""A datagram and where the body of one message lies in it."""
-
-
-def ask(kind: int, answer: int, body: bytes, *, dump: bool) -> Iterator[Part]:
-    """Yield the bodies of type ``answer`` that the kernel gives to one request.
-
-    Raises :class:`NoAnswer` when it refuses, or says nothing for 3 s.
-    """
-    endpoint = NetlinkSocket((), rcvbuf_bytes=1 << 20)
+def listed(kind: int, body: bytes) -> list[bytes]:
+    """Return the bodies of all objects that a dump lists; raises :class:`NoAnswer`."""
     try:
-        sequence = endpoint.request(kind, body, dump=dump)
-        for data in _datagrams(endpoint, time.monotonic() + ANSWER_S):
-            for message in messages(data):
-                if message.seq != sequence:
-                    continue
-                if message.kind in {NLMSG_DONE, NLMSG_ERROR}:
-                    _check(error_of(data, message))
-                    return
-                if message.kind == answer:
-                    yield data, message.start, message.end
-                    if not dump:
-                        return
-    except Malformed as error:
-        raise NoAnswer(f"netlink: {error}") from error
-    finally:
-        endpoint.close()
-
-
-def _datagrams(endpoint: NetlinkSocket, deadline: float) -> Iterator[bytes]:
-    while True:
-        try:
-            received = endpoint.receive()
-        except Overrun as error:
-            raise NoAnswer("netlink: too much at once") from error
-        if received is None:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([endpoint], [], [], left)[0]:
-                raise NoAnswer("netlink: no answer")
-        elif received[1]:
-            yield received[0]
-
-
-def _check(code: int) -> None:
-    if code:
-        raise NoAnswer(code, "netlink: the kernel refused")
+        with Exchange() as kernel:
+            return kernel.dump(kind, body)
+    except (HostError, Malformed) as error:
+        raise NoAnswer(str(error)) from error
 
 
 def interface_to(address: str) -> str:
@@ -99,31 +44,26 @@ def interface_to(address: str) -> str:
     except OSError:
         raise ValueError(f"{address!r} is no IP address") from None
     head = RTMSG.pack(family, len(raw) * 8, 0, 0, 0, 0, 0, 0, 0)
-    for data, start, end in ask(RTM_GETROUTE, RTM_NEWROUTE, head + pack(RTA_DST, raw), dump=False):
-        found = attributes(data, start + RTMSG.size, end)
-        if RTA_OIF in found:
-            return socket.if_indextoname(number(data, found[RTA_OIF]))
-    raise NoAnswer(f"no route to {address}")
+    try:
+        with Exchange() as kernel:
+            route = kernel.get(RTM_GETROUTE, head + pack(RTA_DST, raw))
+        found = attributes(route, RTMSG.size, len(route))
+    except (HostError, Malformed) as error:
+        raise NoAnswer(f"no route to {address}: {error}") from error
+    if RTA_OIF not in found:
+        raise NoAnswer(f"no route to {address}")
+    return socket.if_indextoname(number(route, found[RTA_OIF]))
 
 
 def dhcp_interfaces() -> frozenset[int]:
     """Return the indexes of interfaces that have IPv4 routes from a DHCP lease."""
-    head = RTMSG.pack(socket.AF_INET, 0, 0, 0, 0, 0, 0, 0, 0)
     indexes = set()
-    for data, start, end in ask(RTM_GETROUTE, RTM_NEWROUTE, head, dump=True):
-        protocol = RTMSG.unpack_from(data, start)[5]
-        found = attributes(data, start + RTMSG.size, end)
+    for route in listed(RTM_GETROUTE, RTMSG.pack(socket.AF_INET, 0, 0, 0, 0, 0, 0, 0, 0)):
+        protocol = RTMSG.unpack_from(route)[5]
+        found = attributes(route, RTMSG.size, len(route))
         if protocol == RTPROT_DHCP and RTA_OIF in found:
-            indexes.add(number(data, found[RTA_OIF]))
+            indexes.add(number(route, found[RTA_OIF]))
     return frozenset(indexes)
-
-
-def links() -> Iterator[tuple[int, bytes, dict[int, Span]]]:
-    """Yield index, datagram and attribute places of every link of this network namespace."""
-    head = IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
-    for data, start, end in ask(RTM_GETLINK, RTM_NEWLINK, head, dump=True):
-        index = int(IFINFO.unpack_from(data, start)[2])
-        yield index, data, attributes(data, start + IFINFO.size, end)
 
 
 def number(data: bytes, span: Span) -> int:

@@ -45,7 +45,10 @@ COMMON: Mapping[str, str] = {
     "initial": "true: first sight of the subject, not a change",
     "while_absent": "true: found at the start of the agent by comparison with what was stored",
     "resynced": "true: found by comparison after the kernel dropped messages",
+    "ordered": "the command of linkhold that did it: apply, remove, test ...",
 }
+
+INCIDENT = ("class", "cause", "interface", "address", "driver", "lines", "reason")
 
 CATALOGUE: Mapping[str, EventType] = {
     "link.up": EventType("a link has carrier", ("previous_s", "ups", "downs", "bounces")),
@@ -147,6 +150,27 @@ CATALOGUE: Mapping[str, EventType] = {
     ),
     "uplink.locked": EventType(
         "uplinks were switched too often: the one in use stays", ("switches", "until_s", "reason")
+    ),
+    "keepalive.drift": EventType(
+        "a sysctl of keepalive is not as the configuration wants it",
+        ("key", "wanted", "seen", "by"),
+    ),
+    "keepalive.repaired": EventType(
+        "sysctls were written and read back; `values` has old and new by name", ("values",)
+    ),
+    "keepalive.repair_failed": EventType("a sysctl could not be written", ("reason",)),
+    "keepalive.config_conflict": EventType(
+        "somebody changed a sysctl back twice: the agent writes it no more",
+        ("key", "wanted", "seen", "by"),
+    ),
+    "keepalive.unprotected": EventType(
+        "connections of a training job that no keepalive watches",
+        ("job", "unprotected", "connections", "text"),
+    ),
+    "nic.incident": EventType("the kernel's log tells of a fault of a NIC", INCIDENT),
+    "nic.incident_raised": EventType("a fault of a NIC is worse than it seemed", INCIDENT),
+    "nic.incident_closed": EventType(
+        "a fault of a NIC is over, for this reason", (*INCIDENT, "lasted_s")
     ),
     "address.added": EventType("an address of a watched link", ("address",)),
     "address.removed": EventType("an address of a watched link is gone", ("address",)),

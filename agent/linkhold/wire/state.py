@@ -20,11 +20,13 @@ from linkhold.model import (
     NodeState,
 )
 from linkhold.wire.documents import SCHEMA, advice_document, dumps, rfc3339
+from linkhold.wire.incidents import kernel_log_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from linkhold.model import BondKeep, Identity, Notice, Uplinks, WayOut
+    from linkhold.model.keepalive import Keepalive
 
 
 class StateEncoder:
@@ -158,6 +160,8 @@ def _detail(host: HostNetwork, state: NodeState, agent: Mapping[str, Any]) -> di
         "paths": {_way_name(way): _way(way) for way in state.ways},
         "routes": [_fields(route) for route in sorted(host.routes)],
         "uplinks": _uplinks(state.uplinks),
+        "keepalive": _keepalive(state.keepalive),
+        "kernel_log": kernel_log_document(state.kernel_log),
         "power": {
             "runtime_s": state.power.runtime_s,
             "source": state.power.source,
@@ -281,6 +285,17 @@ def _uplinks(uplinks: Uplinks) -> dict[str, Any]:
         "would": uplinks.would,
         "locked": uplinks.locked,
         "problem": uplinks.problem,
+    }
+
+
+def _keepalive(keepalive: Keepalive) -> dict[str, Any]:
+    return {
+        **_fields(keepalive),
+        "wanted": _fields(keepalive.wanted) if keepalive.wanted else None,
+        "present": _fields(keepalive.present) if keepalive.present else None,
+        "drifts": [
+            {**_fields(drift), **_stamp("since", drift.since)} for drift in keepalive.drifts
+        ],
     }
 
 

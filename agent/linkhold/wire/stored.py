@@ -32,6 +32,7 @@ from linkhold.model import (
     WireError,
 )
 from linkhold.wire.documents import SCHEMA, from_rfc3339, parse_advice
+from linkhold.wire.incidents import parse_kernel_log
 from linkhold.wire.state import PLAIN_FIELDS
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def parse_node_state(document: Mapping[str, Any]) -> NodeState:
             histories={int(v["index"]): _parse_history(v) for v in links.values()},
             ways=tuple(_parse_way(way) for way in document["detail"]["paths"].values()),
             uplinks=_parse_uplinks(document["detail"].get("uplinks")),
+            kernel_log=parse_kernel_log(document["detail"].get("kernel_log")),
             keeps=tuple(
                 _parse_keep(name, bond)
                 for name, bond in document["detail"]["bonds"].items()

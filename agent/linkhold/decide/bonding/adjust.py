@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkhold.decide.bonding.convert import idle_again
+from linkhold.decide.bonding.convert import idle_again, join
 from linkhold.decide.bonding.objects import belongings
 from linkhold.decide.bonding.readback import differing
+from linkhold.decide.bonding.refusals import others_remedy
 from linkhold.decide.bonding.steps import (
     GONE_ALREADY,
     Await,
@@ -58,8 +59,8 @@ def refusals(wanted: Wanted, look: Look, bond: Mapping[str, object]) -> Iterator
             continue
         if belongings(look, name).routable:
             addresses = ", ".join(a.address for a in belongings(look, name).routable)
-            remedy = f"take them away (ip address flush dev {name}), then plan again"
-            yield Refusal(name, f"has addresses of its own ({addresses})", remedy)
+            reason = f"has addresses of its own ({addresses}), beside {wanted.name}"
+            yield Refusal(name, reason, others_remedy(wanted, name))
 
 
 def phases(
@@ -129,9 +130,7 @@ def options_back(name: str, old: Mapping[str, object], *, monitored: bool) -> Se
 def _join(wanted: Wanted, joining: list[LookedLink]) -> Phase:
     names = tuple(link.name for link in joining)
     steps = [Burst((SetLink(name, up=False, master=wanted.name),)) for name in names]
-    return Phase(
-        f"{' and '.join(names)} join {wanted.name}", (*steps, Await(names, bond=wanted.name))
-    )
+    return Phase(f"{join(names)} {wanted.name}", (*steps, Await(names, bond=wanted.name)))
 
 
 def _leave(look: Look, link: LookedLink) -> Iterator[Burst]:

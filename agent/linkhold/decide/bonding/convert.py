@@ -73,17 +73,16 @@ def make_before_break(
     standbys = tuple(name for name in wanted.members if name != live)
     phases = (
         Phase(f"create {wanted.name}, silent", _create(wanted, look, old)),
-        Phase(
-            f"{_and(standbys)} join {wanted.name}", tuple(_join(wanted, look, standbys, targets))
-        ),
+        Phase(f"{join(standbys)} {wanted.name}", tuple(_join(wanted, look, standbys, targets))),
         Phase(f"move everything from {live} to {wanted.name}", tuple(_cut_over(wanted, look, old))),
         Phase(f"{live} joins {wanted.name}", tuple(_take_in(wanted, look, live, targets))),
     )
     return phases, tuple(_way_back(wanted, look, old, standbys))
 
 
-def _and(names: tuple[str, ...]) -> str:
-    return " and ".join(names)
+def join(names: tuple[str, ...]) -> str:
+    """Return who joins, with the verb: ``eth1 joins``, ``eth0 and eth1 join``."""
+    return f"{' and '.join(names)} join{'s' if len(names) == 1 else ''}"
 
 
 def _create(wanted: Wanted, look: Look, old: LookedLink) -> tuple[Step, ...]:
@@ -198,7 +197,7 @@ def from_idle(wanted: Wanted, look: Look) -> tuple[tuple[Phase, ...], tuple[Undo
     phases = (
         Phase(f"create {wanted.name}", (Burst((make,)),)),
         Phase(
-            f"{_and(wanted.members)} join {wanted.name}",
+            f"{join(wanted.members)} {wanted.name}",
             (
                 *_join(wanted, look, wanted.members, ()),
                 Burst((SetBond(wanted.name, {"primary": wanted.primary}),)),

@@ -99,9 +99,9 @@ def hand_over(
     if kind == NETWORK_MANAGER:
         return HandOver(
             kind,
-            networkmanager.take(),
+            networkmanager.take(bond, members),
             networkmanager.give(wanted, mac, holding.text, metrics, holding.lease),
-            networkmanager.back(live, members, holding.connection),
+            (*networkmanager.back(live, members, holding.connection), networkmanager.START),
         )
     return HandOver(LINKHOLD)
 
@@ -182,6 +182,7 @@ def removal(record: Mapping[str, Any], in_use: tuple[str, ...]) -> HandOver:
     if kind not in {NETWORKD, NETWORK_MANAGER}:
         return HandOver(kind)
     bond, members = str(record["bond"]), tuple(record["members"])
+    give: tuple[Step, ...]
     files = tuple(
         WriteFile(one["path"], one["content"], one["mode"])
         for one in record.get("files", ())
@@ -189,10 +190,11 @@ def removal(record: Mapping[str, Any], in_use: tuple[str, ...]) -> HandOver:
     )
     if kind == NETWORK_MANAGER:
         back = networkmanager.back(record["live"], members, record["connection"])
-        return HandOver(kind, networkmanager.take(), (*files, *back), (networkmanager.START,))
+        give = networkmanager.let_in(bond, (*files, *back))
+        return HandOver(kind, networkmanager.take(bond, members), give, (networkmanager.START,))
     own = [record["profile"]] if record["profile"] else []
     volatile = networkd.volatile(bond, members)
-    give: tuple[Step, ...] = (
+    give = (
         *files,
         *networkd.keep(own),
         *(WriteFile(step.path, None) for step in volatile),

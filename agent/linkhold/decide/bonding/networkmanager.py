@@ -2,7 +2,8 @@
 
 docs/handover.md has what was measured. NetworkManager is stopped while the NICs move: a stop leaves
 addresses and links as they are, while a device that becomes unmanaged at run time is taken down
-and flushed (nm_device_cleanup).
+and flushed (nm_device_cleanup). Whoever starts it meanwhile finds a file by which it leaves them
+alone; and it is stopped once more before it shall adopt the bond, for it looks only when it starts.
 """
 
 from __future__ import annotations
@@ -28,15 +29,43 @@ FIRST = "999"
 """Autoconnect priority: the highest, so that no older profile of a member wins."""
 STOP = Run(("systemctl", "stop", "NetworkManager"))
 START = Run(("systemctl", "start", "NetworkManager"))
+ADOPTS_WITHIN_S = 15.0
+"""It adopts within a second of its start; half of a lease is longer, and so is the guard's time."""
 READ_AGAIN = Run(("nmcli", "connection", "reload"))
 """Reads changed profiles; nothing active changes (docs/handover.md)."""
 NAMESPACE = uuid.UUID("6f0a2b0e-6c69-4e6b-9c0d-6c696e6b686f")
 FAIL_OVER_MACS = ("none", "active", "follow")
 
 
-def take() -> tuple[Step, ...]:
-    """Return the steps after which NetworkManager leaves the NICs alone."""
-    return (STOP,)
+def take(bond: str, members: tuple[str, ...]) -> tuple[Step, ...]:
+    """Return the steps after which NetworkManager leaves the NICs alone, running or not."""
+    names = ";".join(f"interface-name:{name}" for name in (*members, bond))
+    text = f"# {HEAD.format(bond=bond)}\n[keyfile]\nunmanaged-devices+={names}\n"
+    return (WriteFile(aside_path(bond), text), STOP)
+
+
+def aside_path(bond: str) -> str:
+    """Return the file that keeps NetworkManager from NICs that move; a boot ends it."""
+    return f"/run/NetworkManager/conf.d/90-linkhold-{bond}.conf"
+
+
+def let_in(bond: str, files: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Return the steps by which NetworkManager starts anew and finds ``files``."""
+    return (STOP, WriteFile(aside_path(bond), None), *files, START)
+
+
+def adopted(bond: str) -> Run:
+    """Return the step that fails unless NetworkManager took the bond's profile for its own.
+
+    A device that it only calls "connected (externally)" has another connection, of that moment,
+    and nobody who renews its lease.
+    """
+    return Run(
+        ("nmcli", "-g", "GENERAL.CON-UUID", "device", "show", bond),
+        timeout_s=ADOPTS_WITHIN_S,
+        expect=identity(bond),
+        purpose=f"check that {bond} has NetworkManager's profile (journalctl -u NetworkManager)",
+    )
 
 
 def give(
@@ -55,7 +84,7 @@ def give(
         steps.append(WriteFile(path, lease, PRIVATE))
     steps.append(adopt(wanted.name, identity(wanted.name), owned=True))
     steps += [adopt(name, identity(wanted.name, name)) for name in wanted.members]
-    return (*steps, START)
+    return *let_in(wanted.name, tuple(steps)), adopted(wanted.name)
 
 
 def adopt(name: str, connection: str, *, owned: bool = False) -> WriteFile:
@@ -76,9 +105,9 @@ def state_path(name: str) -> str:
 
 
 def back(live: str, members: tuple[str, ...], connection: str) -> tuple[Step, ...]:
-    """Return the steps after which the live NIC is its old connection's again."""
+    """Return the files by which the live NIC is its old connection's when NetworkManager starts."""
     others = [adopt(name, "") for name in members if name != live]
-    return (adopt(live, connection), *others, START)
+    return (adopt(live, connection), *others)
 
 
 def profiles(wanted: Wanted, mac: str, source: str, metrics: Mapping[str, int]) -> dict[str, str]:
@@ -112,6 +141,8 @@ def _of_bond(wanted: Wanted, mac: str, source: str, metrics: Mapping[str, int]) 
             f"interface-name={wanted.name}",
             "autoconnect=true",
             f"autoconnect-priority={FIRST}",
+            # Without it a bond that somebody brings up by hand has no members, and stays down.
+            "autoconnect-slaves=1",
             *([f"zone={zone}"] if (zone := old.first("connection").value("zone")) else []),
         ),
     )

@@ -41,7 +41,7 @@ ONLY_NIC = "the only NIC goes down and up: as long as its link needs to train, 1
 class Asked:
     """What was asked on the wire before planning.
 
-    ``answers``: through each member without addresses, whether a target answers. ``pings``:
+    ``answers``: through each member, whether a target answers. ``pings``:
     hosts that answered an echo, among them the operator's own. ``holding`` is how
     the live NIC (or the bond, where it stands) is configured by its owner; ``record`` what was kept
     when the bond was made here, empty when it was not. ``mentions`` are files of firewall rules and
@@ -77,7 +77,7 @@ def plan(
     if against or not wanted.members:
         return Plan(name, "apply", refusals=against)
     if look.link(name) is not None:
-        return _adjusted(wanted, look, asked, repair=spare is not None)
+        return _adjusted(wanted, look, survey, asked, repair=spare is not None)
     return _made(wanted, look, survey, asked, live)
 
 
@@ -189,6 +189,10 @@ def _refusals(
     wanted: Wanted, look: Look, survey: Survey, asked: Asked, live: str, *, repair: bool
 ) -> Iterator[Refusal]:
     standing = look.link(wanted.name)
+    first = () if repair else tuple(refusals.of_its_own(wanted, look, asked.record, live))
+    if first:  # what else there is to say would be about another bond than the one to be
+        yield from first
+        return
     if standing is None or standing.kind != "bond" or not repair:
         yield from refusals.host_refusals(wanted, look, survey)
     if standing is not None and standing.kind == "bond":
@@ -209,7 +213,7 @@ def _refusals(
         yield from refusals.routing_refusals(wanted, look, live)
 
 
-def _adjusted(wanted: Wanted, look: Look, asked: Asked, *, repair: bool) -> Plan:
+def _adjusted(wanted: Wanted, look: Look, survey: Survey, asked: Asked, *, repair: bool) -> Plan:
     standing = look.link(wanted.name)
     assert standing is not None  # noqa: S101 - the caller found it there
     bond = named(look, standing.bond or {})
@@ -229,6 +233,8 @@ def _adjusted(wanted: Wanted, look: Look, asked: Asked, *, repair: bool) -> Plan
         phases = (*phases, Phase(title, writes, confirmed=True))
         paths = [step.path for step in writes if isinstance(step, WriteFile)]
         undo = (*undo, *(Undo(RestoreFile(path)) for path in paths))
+    if phases and asked.record.get("persist", handover.NONE) == handover.NONE:
+        told += warnings.about_foreign(wanted, survey)
     strangers = [p.name for p in look.ports_of(standing.index) if p.name not in wanted.members]
     told += [
         f"{name} is in {wanted.name} but not in the configuration; "

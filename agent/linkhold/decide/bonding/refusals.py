@@ -5,16 +5,17 @@ Every rule here is a way in which nodes were lost (facts/bonding.md A2 and A4, c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from linkhold.decide.bonding import networkd
 from linkhold.decide.bonding.objects import belongings
 from linkhold.decide.bonding.steps import Refusal
+from linkhold.decide.bonding.wanted import MEMBER_TYPES
 from linkhold.model.look import IFA_F_PERMANENT
 from linkhold.model.survey import Known, OwnerKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from linkhold.decide.bonding.wanted import Wanted
     from linkhold.model.look import Look
@@ -84,6 +85,48 @@ def host_refusals(wanted: Wanted, look: Look, survey: Survey) -> Iterator[Refusa
         )
 
 
+def of_its_own(
+    wanted: Wanted, look: Look, record: Mapping[str, Any], live: str
+) -> Iterator[Refusal]:
+    """Yield that a bond of the name was made before and is gone, or stands there empty."""
+    if look.link(wanted.name) is None and record:
+        yield _gone(wanted.name, record)
+    elif not record:
+        yield from _empty(wanted, look, live)
+
+
+def _gone(bond: str, record: Mapping[str, Any]) -> Refusal:
+    """Return why a bond that was made here and vanished is not planned anew.
+
+    Its members have nothing any more, or what a boot gave back: a plan from that would be committed
+    over the record, the only place in which the bond's addresses and routes are left.
+    """
+    carried = ", ".join(record.get("addresses", ())) or "nothing"
+    return Refusal(
+        bond,
+        f"was made here and is gone; its record has what it carried ({carried})",
+        f"make it again with: linkhold bond repair {bond}; or give it up with: linkhold restore, "
+        "which leaves that on its NIC",
+    )
+
+
+def _empty(wanted: Wanted, look: Look, live: str) -> Iterator[Refusal]:
+    """Yield that an empty bond stands in the way of one which would take ``live`` over.
+
+    ``modprobe bonding`` makes a bond0 without members, unless max_bonds=0 is given.
+    """
+    standing = look.link(wanted.name)
+    if standing is None or standing.kind != "bond" or not live or look.ports_of(standing.index):
+        return
+    if belongings(look, wanted.name).empty:
+        yield Refusal(
+            wanted.name,
+            "is there already, without members and addresses (loading the bonding module makes "
+            "such a one), so that nothing could move into it without a gap",
+            f"remove the empty one (ip link del {wanted.name}), then plan again",
+        )
+
+
 def _jobs(wanted: Wanted, survey: Survey) -> Iterator[Refusal]:
     for pin in survey.jobs.pins:
         if pin.member in wanted.members:
@@ -111,7 +154,7 @@ def member_refusals(wanted: Wanted, nic: Nic, look: Look) -> Iterator[Refusal]:
         reason = "an XDP program is attached, which would not see the bond's traffic"
         yield Refusal(nic.name, reason, "detach it (ip link set dev ... xdp off), then plan again")
     link = look.link(nic.name)
-    if link is not None and nic.hw_type not in {1, 32}:
+    if link is not None and nic.hw_type not in MEMBER_TYPES:
         reason = f"no Ethernet or InfiniBand interface (ARPHRD {nic.hw_type})"
         yield Refusal(nic.name, reason, "name another NIC")
 
@@ -125,8 +168,9 @@ def _uppers(wanted: Wanted, nic: Nic) -> Iterator[Refusal]:
     shared = [upper for upper in on_top if not upper.master]
     if shared:
         names = ", ".join(f"{upper.name} ({upper.kind})" for upper in shared)
+        them = "it" if len(shared) == 1 else "them"
         reason = f"has {names} on top, which would stay on the member and not fail over"
-        remedy = f"remove them, apply, and make them anew on {wanted.name}"
+        remedy = f"remove {them}, apply, and make {them} anew on {wanted.name}"
         yield Refusal(nic.name, reason, remedy)
 
 
@@ -185,13 +229,21 @@ def standby_refusals(
             fixed = tuple(one.address for one in belongings(look, name).routable)
         if fixed:
             reason = f"has addresses of its own ({', '.join(fixed)}), as {live or 'others'} has"
-            remedy = f"take them away (ip address flush dev {name}, and its profile), plan again"
-            yield Refusal(name, reason, remedy)
+            yield Refusal(name, reason, others_remedy(wanted, name))
         answer = answers.get(name)
         if answer is not None and answer.verdict is Known.NO:
             reason = f"no gateway answers through it ({answer.reason})"
             remedy = "check its cable, switch port and VLAN: a standby that cannot carry is none"
             yield Refusal(name, reason, remedy)
+
+
+def others_remedy(wanted: Wanted, name: str) -> str:
+    """Return what to do about a member's own addresses, which may be somebody's only way here."""
+    return (
+        f"leave {name} out of bonds.{wanted.name}.members; or, where nothing uses them (nor you "
+        f"to come here), take them out of its profile and off it (ip address del ADDRESS dev "
+        f"{name}), then plan again"
+    )
 
 
 def routing_refusals(wanted: Wanted, look: Look, live: str) -> Iterator[Refusal]:

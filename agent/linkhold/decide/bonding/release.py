@@ -54,7 +54,8 @@ def plan_release(name: str, look: Look, record: Mapping[str, Any]) -> Plan:
         undo += [Undo(step, len(phases)) for step in _join(name, names)]
         originals = record.get("originals", {})
         steps = tuple(Burst(_leave(port, originals.get(port.name, {}))) for port in ours)
-        phases.append(Phase(f"{' and '.join(names)} leave {name}", steps))
+        leave = "leaves" if len(names) == 1 else "leave"
+        phases.append(Phase(f"{' and '.join(names)} {leave} {name}", steps))
     near, _ = split_targets(BondSettings(), belongings(look, name))
     return Plan(
         name,

@@ -17,6 +17,7 @@ from linkhold.decide.bonding.objects import belongings, drop_addresses, fingerpr
 from linkhold.decide.bonding.plan import ONLY_NIC, split_targets, unverified
 from linkhold.decide.bonding.readback import named
 from linkhold.decide.bonding.steps import (
+    GONE_ALREADY,
     THERE_ALREADY,
     Announce,
     AskPath,
@@ -36,7 +37,7 @@ from linkhold.decide.bonding.steps import (
 from linkhold.model.survey import OwnerKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from linkhold.decide.bonding.steps import Step
     from linkhold.model.look import Look, LookedLink
@@ -71,9 +72,7 @@ def plan_removal(
     """
     bond = look.link(name)
     if bond is None or bond.kind != "bond":
-        names = [link.name for link in look.links if link.kind == "bond"]
-        remedy = f"bonds here: {', '.join(names) or 'none'}"
-        return Plan(name, "remove", refusals=(Refusal(name, "is no bond on this host", remedy),))
+        return Plan(name, "remove", refusals=(_no_bond(name, look, record),))
     owner, ours = asked.owner, (record or {}).get("persist", handover.NONE) != handover.NONE
     if owner is not None and owner.kind is not OwnerKind.NOBODY and not ours:
         return Plan(name, "remove", refusals=(_somebodys(name, owner),))
@@ -92,7 +91,7 @@ def plan_removal(
         Phase(f"remove {name}", tuple(_take_away(look, name, stays, like, record or {}))),
     )
     undo: tuple[Undo, ...] = tuple(_way_back(look, bond, options, stays)) if stays else ()
-    if not stays:
+    if not ports:
         phases = (Phase(f"remove {name}", (Burst((DropLink(name),)),)),)
     phases, undo = handover.around(
         handover.removal(record or {}, asked.in_use), stays, phases, undo
@@ -106,9 +105,50 @@ def plan_removal(
         undo=undo,
         checks=checks,
         interruption=NO_LOSS if _others(look, bond.index, stays) else ONLY_NIC,
+        warnings=_told(name, record, stays),
         unverified=unverified(checks) if carries else "",
         record={"live": stays},
     )
+
+
+def _no_bond(name: str, look: Look, record: Mapping[str, Any] | None) -> Refusal:
+    if record is not None and look.link(name) is None:
+        remedy = (
+            "linkhold restore gives its NIC back what it carried, and linkhold bond repair "
+            f"{name} makes it again"
+        )
+        return Refusal(name, "was made here and is gone already", remedy)
+    names = [link.name for link in look.links if link.kind == "bond"]
+    return Refusal(name, "is no bond on this host", f"bonds here: {', '.join(names) or 'none'}")
+
+
+def _told(name: str, record: Mapping[str, Any] | None, stays: str) -> tuple[str, ...]:
+    """Return what a person should know of a bond that linkhold did not make."""
+    if record is not None and record.get("persist") != handover.NONE:
+        return ()
+    left = f"{stays} gets what it carries, and " if stays else ""
+    text = (
+        f"{name} was not made by linkhold: {left}only whoever made it can bring it back, and may "
+        "do so at the next boot"
+    )
+    return (text,)
+
+
+def around_return(
+    record: Mapping[str, Any], in_use: tuple[str, ...], apart: Collection[str] = ()
+) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """Return the steps before and after a NIC gets back what a bond that is gone carried.
+
+    By them a manager lets go of the NICs and has its old files again, and a NIC is set down that
+    was down before the bond was made; not one that is ``apart``, which somebody uses.
+    """
+    over = handover.removal(record, in_use)
+    idle = [
+        Burst((SetLink(name, up=False, fine=GONE_ALREADY),))
+        for name, before in record.get("originals", {}).items()
+        if name not in {*apart, record.get("live")} and not before.get("admin_up", True)
+    ]
+    return over.take, (*idle, *over.give)
 
 
 def targets_of(record: Mapping[str, Any] | None) -> BondSettings:
@@ -180,8 +220,10 @@ def _cut_over(look: Look, name: str, stays: str) -> Iterator[Step]:
     assert bond is not None  # noqa: S101 - plan_removal() found it
     if _others(look, bond.index, stays):
         yield Unchanged(name, fingerprint(look, name))
-    if (bond.bond or {}).get("fail_over_mac"):
-        # Its link-local addresses are made of the MACs of members, and each has its own again.
+    port = look.link(stays)
+    own = port is None or (port.port or {}).get("perm_hwaddr", bond.mac) == bond.mac
+    if (bond.bond or {}).get("fail_over_mac") or not own:
+        # Its link-local addresses are made of another MAC than the one that the NIC has again.
         kept = (a for a in look.addresses if a.index != bond.index or not a.link_local)
         look = replace(look, addresses=tuple(kept))
     yield Burst(moved(look, name, stays))

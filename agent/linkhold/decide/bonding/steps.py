@@ -11,6 +11,8 @@ import errno
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from linkhold.decide.bonding import wording
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -67,23 +69,12 @@ class SetBond:
     @property
     def text(self) -> str:
         """What it does, for people."""
-        shown = ", ".join(f"{key} {_shown(key, value)}" for key, value in self.options.items())
+        shown = ", ".join(f"{key} {wording.of(key, value)}" for key, value in self.options.items())
         if not self.create:
             return f"set {self.name}: {shown}"
         own = [f"MAC {self.mac}"] if self.mac else []
         own += [f"MTU {self.mtu}"] if self.mtu else []
         return f"create bond {self.name}: {', '.join([shown, *own])}"
-
-
-def _shown(option: str, value: object) -> str:
-    words = WORDS.get(option)
-    if words is not None and isinstance(value, int) and value < len(words):
-        return words[value]
-    if option in IN_MS:
-        return f"{value} ms"
-    if isinstance(value, (tuple, list)):
-        return " ".join(map(str, value)) or "none"
-    return str(value) if value != "" else "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +102,6 @@ class SendObject:
     template: Template
     flags: int = 0
     fine: tuple[int, ...] = ()
-
-
-WORDS = {
-    "mode": ("balance-rr", "active-backup"),
-    "primary_reselect": ("always", "better", "failure"),
-    "fail_over_mac": ("none", "active", "follow"),
-}
-"""linux/if_bonding.h, as the files in sysfs spell them."""
-IN_MS = frozenset({"miimon", "updelay", "downdelay", "peer_notif_delay", "arp_interval"})
 
 
 Change: TypeAlias = SetLink | SetBond | DropLink | SendObject
@@ -258,17 +240,21 @@ class RestoreFile:
 class Run:
     """Run a program of the host, such as ``systemctl restart systemd-networkd``.
 
-    ``optional``: another exit code than 0 is no error, so that an undo goes on.
+    ``optional``: another exit code than 0 is no error, so that an undo goes on. With ``expect`` it
+    is run again until the last line that it prints is that, at most for ``timeout_s``. ``purpose``
+    is for people, where the command does not speak for itself.
     """
 
     argv: tuple[str, ...]
     timeout_s: float = 30.0
     optional: bool = False
+    expect: str = ""
+    purpose: str = ""
 
     @property
     def text(self) -> str:
         """What it does, for people."""
-        return f"run {' '.join(self.argv)}"
+        return self.purpose or f"run {' '.join(self.argv)}"
 
 
 Step: TypeAlias = (

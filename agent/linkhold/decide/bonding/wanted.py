@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from linkhold.config.settings import BondSettings
     from linkhold.model.survey import Nic, Survey
 
-ARPHRD_INFINIBAND = 32
+ARPHRD_ETHER, ARPHRD_INFINIBAND = 1, 32
+MEMBER_TYPES = frozenset({ARPHRD_ETHER, ARPHRD_INFINIBAND})
+"""What can be a member; of linux/if_arp.h. The loopback interface is of another type."""
 NEEDS_NO_MEMBERS = ("mode", "fail_over_mac")
 """Options that the kernel changes without members only (BOND_OPTFLAG_NOSLAVES, bond_options.c)."""
 FAIL_OVER_MACS = {MacPolicy.NONE: 0, MacPolicy.ACTIVE: 1, MacPolicy.FOLLOW: 2}
@@ -132,8 +134,7 @@ def resolve(
     for member in settings.members:
         nic = find_nic(survey.nics, member)
         if nic is None:
-            remedy = f"plug it in, or write one of {_names(survey)} under bonds.{name}.members"
-            refusals.append(Refusal(member, "no such NIC on this host", remedy))
+            refusals.append(_absent(name, member, survey))
         elif nic.name in {other.name for other in found.values()}:
             remedy = f"name it once under bonds.{name}.members"
             refusals.append(Refusal(member, f"is {nic.name}, which is named already", remedy))
@@ -142,8 +143,24 @@ def resolve(
     return with_members(name, settings, found), tuple(refusals)
 
 
+def _absent(bond: str, member: str, survey: Survey) -> Refusal:
+    """Return the refusal of a member that no NIC is; a MAC that one has only now is told."""
+    has = next((nic for nic in survey.nics if nic.mac == member.lower()), None)
+    if has is not None and has.hw_type in MEMBER_TYPES:
+        own = f", whose permanent one is {has.perm_mac}" if has.perm_mac else ""
+        reason = f"the MAC that {has.name} has at present{own}; a member's permanent MAC counts"
+        remedy = f"write {has.perm_mac or has.name} under bonds.{bond}.members"
+        return Refusal(member, reason, remedy)
+    remedy = f"plug it in, or write one of {_names(survey)} under bonds.{bond}.members"
+    return Refusal(member, "no such NIC on this host", remedy)
+
+
 def _names(survey: Survey) -> str:
-    physical = [nic.name for nic in survey.nics if not nic.kind or nic.kind == "veth"]
+    physical = [
+        nic.name
+        for nic in survey.nics
+        if (not nic.kind or nic.kind == "veth") and nic.hw_type in MEMBER_TYPES
+    ]
     return ", ".join(sorted(physical)[:12]) or "the NICs of this host"
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from linkhold.decide.bonding.objects import belongings
 from linkhold.model.look import IFA_F_PERMANENT
-from linkhold.model.survey import Known
+from linkhold.model.survey import Known, OwnerKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -17,6 +17,17 @@ if TYPE_CHECKING:
 
 ACTIVE = 1
 """fail_over_mac active (linux/if_bonding.h)."""
+
+
+FOREIGN = {
+    OwnerKind.NETWORKD: "write the same into the [Bond] section of its .netdev (and Bond= into the "
+    ".network of each member)",
+    OwnerKind.NETWORK_MANAGER: "write the same into its profile (nmcli connection modify ... "
+    "+bond.options ...)",
+    OwnerKind.IFUPDOWN: "write the same into /etc/network/interfaces (bond-...)",
+    OwnerKind.IFUPDOWN2: "write the same into /etc/network/interfaces (bond-...)",
+}
+"""Where the options of a bond are written that another program makes."""
 
 
 def all_of(
@@ -30,6 +41,7 @@ def all_of(
     """Yield every warning but those about files; ``asked`` can be asked on the wire."""
     yield from _about_carrying(wanted, look, asked, live)
     yield from _about_nics(wanted, survey)
+    yield from _about_a_dead_nic(wanted, look, answers, live)
     for name, answer in answers.items():
         if answer.verdict is Known.UNKNOWN:
             yield f"{name}: whether the gateway answers through it is unknown ({answer.reason})"
@@ -65,6 +77,37 @@ def about_files(
             f"{leased[0]} seems to be leased by DHCPv6, whose client is told apart by the "
             f"interface's name: on {wanted.name} the server may lease another address"
         )
+
+
+def about_foreign(wanted: Wanted, survey: Survey) -> Iterator[str]:
+    """Yield that a bond which others made is changed live only, and who will set it back."""
+    owner = survey.owner(wanted.name)
+    if owner is None or owner.kind is OwnerKind.NOBODY:
+        yield (
+            f"{wanted.name} was made by somebody else: only the standing bond is changed; change "
+            "what makes it as well, or the next boot sets it back"
+        )
+        return
+    who = "something unknown" if owner.kind is OwnerKind.UNKNOWN else owner.kind.value
+    yield (
+        f"{wanted.name} is configured by {who}, and only the standing bond is changed: the next "
+        f"boot, if not the next restart of {who}, sets it back; "
+        f"{FOREIGN.get(owner.kind, 'change its configuration as well')}"
+    )
+
+
+def _about_a_dead_nic(
+    wanted: Wanted, look: Look, answers: Mapping[str, Answer], live: str
+) -> Iterator[str]:
+    """Yield that the NIC which shall join last does not work now, so that the change must fail."""
+    link, answer = look.link(live), answers.get(live)
+    if link is None:
+        return
+    end = f"it cannot join {wanted.name}, and the change would be undone; mend it first"
+    if not link.carrier:
+        yield f"{live} carries the addresses and has no link now (cable, switch port): {end}"
+    elif answer is not None and answer.verdict is Known.NO:
+        yield f"no gateway answers now through {live}, which carries the addresses: {end}"
 
 
 def _about_carrying(wanted: Wanted, look: Look, asked: tuple[str, ...], live: str) -> Iterator[str]:

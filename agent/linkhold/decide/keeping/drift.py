@@ -151,7 +151,7 @@ def _inside(nic: Link, bond: Link, host: HostNetwork) -> Iterator[Drift]:
     if own:
         found = ", ".join(own)
         text = f"{name}, a member of {bond.name}, has addresses of its own ({found}), of no use"
-        obstacle = f"to take them away: ip address flush dev {name}"
+        obstacle = f"where nobody uses them: ip address del ADDRESS dev {name}"
         yield Drift("member_addressed", name, "no addresses", found, text, obstacle)
 
 
@@ -168,7 +168,7 @@ def _outside(nic: Link, bond: Link, host: HostNetwork, set_down: Collection[int]
         obstacle = f"never raised by linkhold; to take it in: linkhold bond repair {bond.name}"
     elif any(a.index == nic.index and a.scope == "global" for a in host.addresses):
         text += " and has addresses of its own"
-        obstacle = f"to take them away: ip address flush dev {name}"
+        obstacle = f"where nobody uses them: ip address del ADDRESS dev {name}"
     return Drift("member_left", name, wanted, "in no bond", text, obstacle)
 
 

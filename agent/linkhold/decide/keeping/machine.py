@@ -77,9 +77,6 @@ def _follow(desk: Desk, name: str, found: Found) -> None:
     bond = desk.bond(name)
     if name == desk.running or not bond.drift:
         return
-    if name == desk.busy:
-        desk.put_bond(name, look_ns=desk.now_ns + mend.LOOK_AGAIN_NS)
-        return
     mend.notice(desk, name)
     tell(desk, name, found)
     mend.mend(desk, name)

@@ -41,7 +41,8 @@ class JournalSeen:
     """The journal of changes: bonds committed here, the bond being changed, the last change.
 
     ``last`` identifies the last change that ended, ``last_bond`` is its bond. ``problem`` says
-    why the journal could not be read.
+    why the journal could not be read. ``action`` is what is done to the bond being changed, until
+    ``until_ns`` at the latest.
     """
 
     committed: frozenset[str] = frozenset()
@@ -49,6 +50,8 @@ class JournalSeen:
     last: str = ""
     last_bond: str = ""
     problem: str = ""
+    action: str = ""
+    until_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ How it thinks
   member is the target's silence: nothing moves, and trials back off to one in 30 s.
 * Other stations' chatter behind a dead switch is no proof: a probe must be answered every two
   seconds whatever is received; while something is received a trial must last twice as long.
+* The preferred member carries again once it has answered for long as a standby, and never while
+  somebody tests the bond by ``linkhold bond test``.
 * A standby is probed once a second with a MAC that is not the bond's. One that never answered
   is unknown, not dead (a VF with spoof check cannot be probed).
 """
@@ -29,6 +31,7 @@ from linkhold.decide.probing.values import (
     Counters,
     Memory,
     Moved,
+    Ordered,
     Pulse,
     Rules,
     SendProbe,
@@ -43,6 +46,7 @@ __all__ = [
     "Counters",
     "Memory",
     "Moved",
+    "Ordered",
     "Pulse",
     "Rules",
     "SendProbe",

@@ -15,6 +15,7 @@ from linkhold.decide.probing.values import (
     MemberMemory,
     Memory,
     Moved,
+    Ordered,
     Pulse,
     Sights,
     Step,
@@ -84,6 +85,8 @@ def _take(desk: Desk, reading: Reading) -> None:
             _hear_answer(desk, reading)
         elif isinstance(reading, Moved):
             moves.moved(desk, reading.member, reading.error)
+        elif isinstance(reading, Ordered):
+            desk.put(ordered_ns=reading.until_ns)
 
 
 def _work(desk: Desk) -> None:

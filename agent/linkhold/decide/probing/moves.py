@@ -104,9 +104,7 @@ def changed_active(desk: Desk, before: str) -> None:
         if moving.reason == "fail_back":
             changes["failed_back_ns"] = now_ns
     if before == preferred:
-        soon = desk.bond.failed_back_ns and now_ns - desk.bond.failed_back_ns < SOON_NS
-        grown = min(desk.bond.hold_ns * GROWTH, MOST_HOLD_NS)
-        desk.put(hold_ns=grown if soon else HOLD_NS)
+        _hold(desk)
     desk.put(
         trial=None,
         silence_ns=0,
@@ -120,6 +118,20 @@ def changed_active(desk: Desk, before: str) -> None:
         desk.put_member(desk.sight.active, next_ns=now_ns)
 
 
+def _hold(desk: Desk) -> None:
+    """Let the preferred member wait: it must answer as a standby before it carries again.
+
+    What it answered while it carried does not count: somebody may just have moved away from it.
+    """
+    name, bond, now_ns = desk.sight.preferred, desk.bond, desk.now_ns
+    if desk.member(name).steady_ns:
+        desk.put_member(name, steady_ns=now_ns)
+    if now_ns < bond.ordered_ns:
+        return  # a test is no loss
+    soon = bond.failed_back_ns and now_ns - bond.failed_back_ns < SOON_NS
+    desk.put(hold_ns=min(bond.hold_ns * GROWTH, MOST_HOLD_NS) if soon else HOLD_NS)
+
+
 def consider_fail_back(desk: Desk) -> None:
     """Check the preferred member once more when it has answered for long enough."""
     bond = desk.bond
@@ -127,6 +139,8 @@ def consider_fail_back(desk: Desk) -> None:
     if member is None or not member.good or member.name == desk.sight.active:
         return
     if bond.trial is not None or not may_move(desk) or desk.active is None:
+        return
+    if desk.now_ns < bond.ordered_ns:
         return
     recent = sum(desk.now_ns - at < MINUTE_NS for at in bond.moves)
     if recent >= max(1, desk.sight.moves_per_minute - 1):
@@ -145,7 +159,7 @@ def advance_fail_back(desk: Desk) -> None:
     member = desk.sight.member(desk.sight.preferred)
     if trial is None or trial.why != "fail_back" or desk.now_ns < trial.next_ns:
         return
-    if member is None or not member.good:
+    if member is None or not member.good or desk.now_ns < desk.bond.ordered_ns:
         desk.put(trial=None)
         return
     sent, answered = trial.sent.get(member.name, 0), trial.answered.get(member.name, 0)

@@ -80,7 +80,7 @@ def _standby_missed(desk: Desk, member: MemberSight, target: Target) -> None:
         return
     proof = desk.record(active.name, target)
     if proof.known and not proof.pending and desk.now_ns - proof.answered_ns < JUST_NOW_NS:
-        reason = f"no answer from {target.address} through the standby"
+        reason = f"no answer from {target.address} through it"
         desk.judge(member.name, "dead", reason)
     elif not proof.sent_ns:
         desk.send(active, target)  # the next miss of the standby is then judged by its answer
@@ -149,10 +149,13 @@ def answered(desk: Desk, name: str, target: Target) -> None:
 
 
 def forget_stale(desk: Desk) -> None:
-    """Call a dead path unknown once nobody answers on the others either: no comparison is left."""
+    """Call a dead path unknown once nobody answers on the others either: no comparison is left.
+
+    Where no other has a link, nobody was asked since it was found dead, and it stays so.
+    """
     for member in desk.sight.members:
         if desk.member(member.name).verdict != "dead":
             continue
-        others = (other.name for other in desk.sight.members if other.name != member.name)
-        if not any(desk.answered_lately(other) for other in others):
+        others = [o.name for o in desk.sight.members if o.carrier and o.name != member.name]
+        if others and not any(desk.answered_lately(other) for other in others):
             desk.judge(member.name, "unknown", "no other member has answers either")

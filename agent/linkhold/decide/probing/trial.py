@@ -145,12 +145,15 @@ def _silent(desk: Desk, trial: Trial) -> None:
 
 
 def _blame(desk: Desk, tried: tuple[Target, ...]) -> None:
+    """Blame the targets, unless only paths were left to ask through that were dead before."""
+    left = [member for member in desk.sight.members if member.carrier]
+    if all(desk.member(member.name).verdict == "dead" for member in left):
+        return
     asked = ", ".join(target.address for target in tried)
     verb = "does" if len(tried) == 1 else "do"
     desk.put(silent=f"{asked} {verb} not answer", proof=None)
-    for member in desk.sight.members:
-        if member.carrier:
-            desk.judge(member.name, "unknown", f"{asked} {verb} not answer through any member")
+    for member in left:
+        desk.judge(member.name, "unknown", f"{asked} {verb} not answer through any member")
 
 
 def answered(desk: Desk, member: str, target: Target) -> None:

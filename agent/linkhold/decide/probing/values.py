@@ -112,7 +112,18 @@ class Moved:
     error: str = ""
 
 
-Reading = Sights | Pulse | Answer | Moved
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """Somebody tests ``bond`` by ``linkhold bond test``, until ``until_ns`` at the latest.
+
+    0 when that is over.
+    """
+
+    bond: str
+    until_ns: int
+
+
+Reading = Sights | Pulse | Answer | Moved | Ordered
 
 
 # What is asked for.
@@ -229,7 +240,7 @@ class BondMemory:
     ``silence_ns`` is how long is suspicious. ``calm_ns``: no trial before. ``strikes``: trials in
     a row in which nobody answered. ``silent`` names the target that is silent everywhere;
     ``proof`` and ``proof_ns`` are counters from which it is judged whether traffic flows all the
-    same.
+    same. ``ordered_ns`` is until when somebody else's order stands: no return before.
     """
 
     sight: BondSight
@@ -249,6 +260,7 @@ class BondMemory:
     locked_ns: int = 0
     hold_ns: int = 0
     failed_back_ns: int = 0
+    ordered_ns: int = 0
     dice: int = 0
 
 

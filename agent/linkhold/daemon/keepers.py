@@ -1,0 +1,88 @@
+"""What looks after the host beside the link sensor: each in a file of its own, here as one.
+
+All belong to the loop's thread, report what the core should know, and are told of the network
+before the core decides about it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from linkhold.daemon.bonds import BondKeeper
+from linkhold.daemon.keepalive import KeepaliveKeeper
+from linkhold.daemon.kernel_log import KernelLogKeeper
+from linkhold.daemon.prober import Prober
+from linkhold.daemon.uplinks import UplinkKeeper
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from linkhold.config.settings import Settings
+    from linkhold.decide.readings import Reading
+    from linkhold.model import HostNetwork, NodeState
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where an agent keeps what is of this boot (``run``), and what outlives it (``state``)."""
+
+    run: Path
+    state: Path
+
+
+class Keepers:
+    """Bonds, their probes, uplinks, keepalive and the kernel's log."""
+
+    def __init__(
+        self,
+        report: Callable[[Reading], None],
+        machine_id: str,
+        config_file: Path | None,
+        folders: Folders,
+    ) -> None:
+        self._prober = Prober(report, machine_id)
+        self._uplinks = UplinkKeeper(report, machine_id)
+        self._bonds = BondKeeper(report, config_file, self._prober.test)
+        self._keepalive = KeepaliveKeeper(report, folders.state)
+        self._kernel_log = KernelLogKeeper(report, folders.run)
+
+    def begin(self, state: NodeState, *, new_boot: bool) -> None:
+        """Take in what the agent before this one left; ``new_boot``: before the last boot."""
+        self._bonds.begin(state)
+        self._kernel_log.begin(state, new_boot=new_boot)
+        self._kernel_log.start()
+
+    def see(self, host: HostNetwork) -> None:
+        """Take in the network as it is now. A lost carrier is acted upon before it is told."""
+        self._prober.see(host)
+        self._uplinks.see(host)
+        self._bonds.see(host)
+        self._kernel_log.see(host)
+
+    def configure(self, settings: Settings) -> None:
+        """Use this configuration from now on."""
+        self._prober.configure(settings)
+        self._uplinks.configure(settings)
+        self._bonds.configure(settings)
+        self._keepalive.configure(settings)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """What they count."""
+        return {
+            **self._prober.counters,
+            **self._uplinks.counters,
+            **self._bonds.counters,
+            **self._keepalive.counters,
+            **self._kernel_log.counters,
+        }
+
+    async def stop(self) -> None:
+        """End; what they did to the host stays, as each of them says."""
+        self._keepalive.stop()
+        self._kernel_log.stop()
+        self._prober.stop()
+        await self._uplinks.stop()
+        self._bonds.stop()

@@ -1,0 +1,113 @@
+"""Shelly: Gen1 (shellies/<id>/...) and Gen2 and later (RPC notifications and status topics)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from linkhold.decide.power.meaning import Meaning, What, meaning, worst
+from linkhold.decide.power.words import (
+    ignored,
+    is_broken,
+    mains,
+    mains_volts,
+    measured,
+    nothing,
+    outlet,
+    parsed,
+    status_of_sensor,
+    truth,
+    word,
+)
+from linkhold.model import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TRIPPED = frozenset({"overpower", "overload"})
+NOTIFICATIONS = frozenset({"NotifyStatus", "NotifyFullStatus"})
+GEN1_CHANNEL_LEVELS = 4
+
+
+def gen1(topic: list[str], text: str) -> Meaning:
+    """Return what a message of a Shelly of the first generation means."""
+    if topic[-1] == "online":
+        return status_of_sensor(text, "the device's will")
+    if len(topic) < GEN1_CHANNEL_LEVELS or topic[2] not in {"relay", "input"}:
+        return ignored(f"{topic[-1]} is no topic of power")
+    if len(topic) > GEN1_CHANNEL_LEVELS:
+        return nothing(f"{topic[-1]} is a figure, zero means idle")
+    if topic[2] == "input":
+        return mains(truth(text), f"input {topic[3]}, taken for 'mains present',", text)
+    return _relay(topic[3], text)
+
+
+def _relay(channel: str, text: str) -> Meaning:
+    if word(text) in TRIPPED:
+        return _tripped(channel, word(text), None)
+    on = truth(text)
+    if on is None:
+        return ignored("the relay is neither on nor off")
+    return outlet(on, f"relay {channel}", channel=channel)
+
+
+def gen2(topic: list[str], text: str) -> Meaning:
+    """Return what a message of a later Shelly means."""
+    if topic[-1] == "online":
+        return status_of_sensor(text, "the device's will")
+    value = parsed(text)
+    if is_broken(text, value) or not isinstance(value, dict):
+        return ignored("no whole JSON object where one is due")
+    if len(topic) > 1 and topic[-2] == "status":
+        return _components({topic[-1]: value})
+    method = value.get("method")
+    if method is not None and method not in NOTIFICATIONS:
+        return ignored(f"{str(method)[:40]} is an event or a command, no state")
+    inner = value.get("params", value.get("result", value))
+    return _components(inner) if isinstance(inner, dict) else ignored("no status in it")
+
+
+def _components(status: dict[str, Any]) -> Meaning:
+    """Judge every component by itself: a broken one must not hide a good one."""
+    found = list(_told(status))
+    return worst(found) or nothing("an update without a state: what is not in it is unchanged")
+
+
+def _told(status: dict[str, Any]) -> Iterator[Meaning]:
+    for key, value in status.items():
+        kind, _, channel = key.partition(":")
+        if not isinstance(value, dict):
+            continue
+        if kind == "switch" and isinstance(value.get("output"), bool):
+            yield _switch(channel, value)
+        elif kind == "input" and "state" in value:
+            said = value["state"]
+            yield mains(truth(said), f"input {channel}, taken for 'mains present',", said)
+        elif kind in {"pm1", "em1", "em"} and (found := _meter(value)):
+            yield found
+        elif kind == "devicepower" and isinstance(value.get("external"), dict):
+            said = value["external"].get("present")
+            yield mains(truth(said), "the device's own supply", said)
+
+
+def _switch(channel: str, value: dict[str, Any]) -> Meaning:
+    volts, errors = mains_volts(value.get("voltage")), value.get("errors")
+    reason = ", ".join(str(error)[:40] for error in errors) if isinstance(errors, list) else ""
+    if reason and not value["output"]:
+        return _tripped(channel, reason, volts)
+    if reason:
+        return meaning(What.DEGRADED, f"switch {channel}: {reason}", reason=reason, volts=volts)
+    return outlet(value["output"], f"switch {channel}", channel=channel, volts=volts)
+
+
+def _meter(value: dict[str, Any]) -> Meaning | None:
+    volts = mains_volts(value.get("voltage", value.get("a_voltage")))
+    if volts is None:
+        return None
+    return measured(volts) or meaning(What.OK, f"the meter has {volts:g} V", volts=volts)
+
+
+def _tripped(channel: str, reason: str, volts: float | None) -> Meaning:
+    why = f"outlet {channel} tripped ({reason}): it will not come back by itself"
+    return meaning(
+        What.OUTLET_OFF, why, Severity.CRITICAL, reason=reason, channel=channel, volts=volts
+    )

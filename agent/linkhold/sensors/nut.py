@@ -1,0 +1,238 @@
+"""UPSes by Network UPS Tools: a client of upsd (NUT docs/net-protocol.txt), by polling.
+
+upsd pushes nothing. One connection is kept and every variable of every UPS is listed at each poll.
+Nothing is ever written to a UPS. Every wait has a deadline; a server that fails is tried again,
+ever slower, and what it cannot tell is reported as an error of each UPS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import socket
+import ssl
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from linkhold.model.power_sources import UpsReport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MAX_LINE_BYTES = 4096
+MAX_LIST_LINES = 1000
+"""A UPS has some fifty variables; a server that sends more than this is none."""
+RETRY_MAX_S = 15.0
+
+_VAR = re.compile(r'VAR (\S+) (\S+) "(.*)"')
+_UPS = re.compile(r"UPS (\S+)")
+_ESCAPED = re.compile(r"\\(.)")
+
+
+@dataclass(frozen=True, slots=True)
+class NutServer:
+    """One upsd and how to speak to it.
+
+    ``upses``: which of its UPSes feed this node; empty means all. ``tls``: STARTTLS with this
+    context; without it everything, also a password, goes in the clear. ``login``: tell upsd that
+    this machine hangs on its (first) UPS, so that the primary waits for it at a shutdown; upsd
+    wants a user and a password for that.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 3493
+    upses: tuple[str, ...] = ()
+    user: str = ""
+    password: str = ""
+    login: bool = False
+    tls: ssl.SSLContext | None = None
+    poll_s: float = 3.0
+    timeout_s: float = 5.0
+
+
+class _Refused(Exception):
+    """upsd answered ``ERR``; the text is the word after it."""
+
+
+class NutSensor:
+    """Polls one upsd for ever; cancel :meth:`run` to stop.
+
+    ``counters``: nut_polls, nut_failures (polls that ended the connection), nut_connects.
+    """
+
+    def __init__(self, server: NutServer) -> None:
+        self.counters: Counter[str] = Counter(nut_polls=0, nut_failures=0, nut_connects=0)
+        self._server = server
+        self._known = server.upses
+
+    async def run(self, report: Callable[[UpsReport], None]) -> None:
+        """Connect, poll and connect again; ``report`` gets each UPS at each poll."""
+        failures = 0
+        while True:
+            lines = _Lines(self._server.timeout_s)
+            try:
+                await self._connect(lines)
+                while True:
+                    await self._poll(lines, report)
+                    failures = 0
+                    await asyncio.sleep(self._server.poll_s)
+            except _Refused as refused:
+                self._fail(report, str(refused))
+            except (OSError, asyncio.TimeoutError, EOFError, ValueError) as error:
+                self._fail(report, self._reason(error))
+            finally:
+                lines.close()
+            failures += 1
+            await asyncio.sleep(_retry_s(failures))
+
+    async def _connect(self, lines: _Lines) -> None:
+        server = self._server
+        await lines.connect(server.host, server.port)
+        self.counters["nut_connects"] += 1
+        if server.tls is not None:
+            await lines.ask("STARTTLS")
+            await lines.start_tls(server.tls, server.host)
+        if server.user:
+            await lines.ask(f"USERNAME {server.user}")
+            await lines.ask(f"PASSWORD {server.password}")
+        if not server.upses:
+            listed = await lines.list("UPS")
+            self._known = tuple(found[1] for line in listed if (found := _UPS.match(line)))
+        if server.login and self._known:
+            await lines.ask(f"LOGIN {self._known[0]}")
+
+    async def _poll(self, lines: _Lines, report: Callable[[UpsReport], None]) -> None:
+        self.counters["nut_polls"] += 1
+        for ups in self._known:
+            try:
+                report(_report(ups, await lines.list(f"VAR {ups}")))
+            except _Refused as refused:
+                report(UpsReport(ups, error=str(refused)))
+
+    def _fail(self, report: Callable[[UpsReport], None], reason: str) -> None:
+        self.counters["nut_failures"] += 1
+        for ups in self._known:
+            report(UpsReport(ups, error=reason))
+
+    def _reason(self, error: BaseException) -> str:
+        where = f"{self._server.host}:{self._server.port}"
+        if isinstance(error, asyncio.TimeoutError):
+            return f"upsd at {where} does not answer within {self._server.timeout_s:g} s"
+        return f"upsd at {where}: {error or 'closed the connection'}"
+
+
+def _retry_s(failures: int) -> float:
+    """Return the wait before a new connection in s: nodes must not come all at once."""
+    ceiling = min(RETRY_MAX_S, 2.0 ** min(failures, 4))
+    return ceiling * random.uniform(0.5, 1.0)  # noqa: S311 -- no secret
+
+
+def _report(ups: str, lines: list[str]) -> UpsReport:
+    values = dict(_variables(lines))
+    return UpsReport(
+        ups=ups,
+        status=values.get("ups.status", ""),
+        charge=_figure(values.get("battery.charge")),
+        charge_low=_figure(values.get("battery.charge.low")),
+        runtime_s=_figure(values.get("battery.runtime")),
+    )
+
+
+def _variables(lines: list[str]) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        if found := _VAR.fullmatch(line):
+            yield found[2], _ESCAPED.sub(r"\1", found[3])
+
+
+def _figure(text: str | None) -> float | None:
+    try:
+        return None if text is None else max(0.0, min(float(text), 1e7))
+    except ValueError:
+        return None
+
+
+class _Lines(asyncio.Protocol):
+    """A connection by lines that may become TLS in the middle (streams cannot before 3.11)."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._transport: asyncio.Transport | None = None
+        self._buffer = b""
+        self._ended = False
+        self._news = asyncio.Event()
+
+    async def connect(self, host: str, port: int) -> None:
+        """Connect within the deadline; raises OSError or TimeoutError."""
+        loop = asyncio.get_running_loop()
+        connecting = loop.create_connection(lambda: self, host, port)
+        await asyncio.wait_for(connecting, self._timeout_s)
+
+    async def start_tls(self, context: ssl.SSLContext, host: str) -> None:
+        """Go on encrypted; raises OSError (ssl.SSLError) when the server is not who it should be.
+
+        Bytes that came before the handshake were not the server's answer to anything: refused.
+        """
+        if self._buffer or self._transport is None:
+            raise ValueError("answers before the handshake")
+        upgrading = asyncio.get_running_loop().start_tls(
+            self._transport, self, context, server_hostname=host
+        )
+        self._transport = await asyncio.wait_for(upgrading, self._timeout_s)
+
+    async def ask(self, command: str) -> str:
+        """Send a command and return the answer's line; raises _Refused for ``ERR``."""
+        if self._transport is None or "\n" in command:
+            raise ValueError("a command of one line needs a connection")
+        # upsd writes line by line and waits for each ACK (Nagle), which we would delay by 40 ms.
+        connected = self._transport.get_extra_info("socket")
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+        self._transport.write(command.encode() + b"\n")
+        return await self._line()
+
+    async def list(self, what: str) -> list[str]:
+        """Return the lines of a list."""
+        if await self.ask(f"LIST {what}") != f"BEGIN LIST {what}":
+            raise ValueError("an answer that is no list")
+        lines: list[str] = []
+        while (line := await self._line()) != f"END LIST {what}":
+            lines.append(line)
+            if len(lines) > MAX_LIST_LINES:
+                raise ValueError("a list without end")
+        return lines
+
+    def close(self) -> None:
+        """Close the connection; a second call does nothing."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def _line(self) -> str:
+        while b"\n" not in self._buffer:
+            if self._ended:
+                raise EOFError("closed the connection")
+            if len(self._buffer) > MAX_LINE_BYTES:
+                raise ValueError("a line without end")
+            self._news.clear()
+            await asyncio.wait_for(self._news.wait(), self._timeout_s)
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        text = line.decode("utf-8", "replace").rstrip("\r")
+        if text.startswith("ERR"):
+            raise _Refused(text.partition(" ")[2] or "without a reason")
+        return text
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Keep what came, up to a bound: more is not read before it is used."""
+        self._buffer += data
+        self._news.set()
+        if len(self._buffer) > MAX_LINE_BYTES * MAX_LIST_LINES:
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wake whoever waits."""
+        self._ended = True
+        self._news.set()

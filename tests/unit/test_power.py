@@ -1,0 +1,374 @@
+"""Power sources: known false alarms, several supplies, sensors that vote, a day of trouble."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from linkhold.decide.power import Memory, Rules, SourceRules, step
+from linkhold.decide.power.generic import Mapping
+from linkhold.decide.power.messages import Dialect
+from linkhold.decide.power.reports import of_message, of_supplies, of_ups
+from linkhold.model import Moment, PowerState
+from linkhold.model.power_sources import SensorMessage, SourceKind, Supply, UpsReport
+
+if TYPE_CHECKING:
+    from linkhold.decide.power import Said, Step
+
+SECOND = 1_000_000_000
+OK, BATTERY, LOW, UNKNOWN = PowerState.OK, PowerState.BATTERY, PowerState.LOW, PowerState.UNKNOWN
+UPS = SourceRules("ups1", SourceKind.UPS)
+UPS2 = SourceRules("ups2", SourceKind.UPS)
+SENSORS = tuple(
+    SourceRules(f"esp{number}", SourceKind.SENSOR, max_age_s=90.0, debounce_s=1.0)
+    for number in (1, 2, 3)
+)
+
+
+@dataclass
+class Place:
+    """The power machine under a simulated clock; wakes itself as it asked to be."""
+
+    rules: Rules
+    memory: Memory = field(default_factory=Memory)
+    now_ns: int = 1000 * SECOND
+    news: list[str] = field(default_factory=list)
+    data: dict[str, Any] = field(default_factory=dict)
+    outcome: Step | None = None
+
+    @property
+    def now(self) -> Moment:
+        """The simulated moment."""
+        return Moment(self.now_ns, self.now_ns / SECOND)
+
+    def take(self, said: Said | None) -> Step:
+        """Take one message or none in."""
+        outcome = step(self.rules, self.memory, said, self.now)
+        self.memory, self.outcome = outcome.memory, outcome
+        for happening in outcome.news:
+            self.news.append(happening.type.removeprefix("power."))
+            self.data[self.news[-1]] = dict(happening.data)
+        return outcome
+
+    def ups(self, status: str, name: str = "ups1", **figures: Any) -> PowerState:
+        """Poll a UPS."""
+        return self.take(of_ups(name, UpsReport(name, status, **figures))).power.state
+
+    def esp(self, payload: bytes, number: int = 1, *, retained: bool = False) -> PowerState:
+        """Hear an ESP32."""
+        message = SensorMessage("rack/mains", payload, retained)
+        said = of_message(f"esp{number}", Dialect.GENERIC, message, Mapping())
+        return self.take(said).power.state
+
+    def sleep(self, seconds: float) -> PowerState:
+        """Let time pass, waking at every moment that was asked for."""
+        until_ns = self.now_ns + int(seconds * SECOND)
+        outcome = self.outcome or self.take(None)
+        while outcome.wake_ns is not None and outcome.wake_ns <= until_ns:
+            self.now_ns = outcome.wake_ns
+            outcome = self.take(None)
+        self.now_ns = until_ns
+        return self.take(None).power.state
+
+
+def one() -> Place:
+    """Return a node behind one UPS."""
+    return Place(Rules((UPS,)))
+
+
+def test_a_real_loss_counts_at_once_and_its_end_after_half_a_minute() -> None:
+    """OB tells power.mains_lost in the same step; power.restored waits for 30 s of mains."""
+    place = one()
+    place.ups("OL")
+    assert place.ups("OB DISCHRG", runtime_s=600.0, charge=90.0) is BATTERY
+    assert place.news == ["mains_lost"]
+    assert place.data["mains_lost"]["runtime_s"] == 600.0
+
+    assert place.ups("OL CHRG") is OK
+    for _ in range(9):
+        place.sleep(3)
+        place.ups("OL CHRG")
+    assert place.news == ["mains_lost"]
+    place.sleep(3)
+    assert place.news == ["mains_lost", "restored"]
+
+
+def test_a_node_that_starts_on_battery_says_so() -> None:
+    """The first word is a state and an event, marked initial (R51)."""
+    place = one()
+    place.ups("OB DISCHRG")
+
+    assert place.news == ["mains_lost"]
+    assert place.data["mains_lost"]["initial"] is True
+
+
+def test_low_battery_that_its_charge_contradicts_waits() -> None:
+    """LB in the first second at 97 % is battery for 5 s; then low, counted by the runtime (R46)."""
+    place = one()
+    place.ups("OL")
+    assert place.ups("OB LB", charge=97.0, runtime_s=1600.0) is BATTERY
+    assert "97 %" in str(place.outcome.readings[0].degraded) if place.outcome else False
+    assert place.sleep(5.1) is LOW
+    assert place.outcome is not None
+    assert place.outcome.deadline is not None
+    assert place.outcome.deadline.at.mono_ns == 2600 * SECOND
+
+
+def test_low_battery_that_nothing_contradicts_is_believed_at_once() -> None:
+    """OB LB at 20 %, or with no charge at all, is low in the same step."""
+    empty: tuple[dict[str, Any], ...] = ({"charge": 20.0}, {})
+    for figures in empty:
+        place = one()
+        assert place.ups("OB LB", **figures) is LOW
+        assert place.news == ["mains_lost", "low"]
+
+
+def test_low_battery_on_line_is_no_outage() -> None:
+    """OL LB is degraded: no shutdown without OB (R47)."""
+    place = one()
+
+    assert place.ups("OL LB") is OK
+    assert place.news == ["degraded"]
+
+
+def test_an_output_that_is_told_off_in_a_test_is_not_believed() -> None:
+    """OFF keeps what was known for 30 s, then its supply is unknown, never an outage."""
+    place = one()
+    place.ups("OL")
+    for _ in range(9):
+        assert place.ups("OFF") is OK
+        place.sleep(3)
+    place.sleep(3)
+    assert place.ups("OFF") is UNKNOWN
+    assert "mains_lost" not in place.news
+
+
+def test_calibration_excuses_a_battery_but_not_for_ever() -> None:
+    """OB with CAL is no outage; without CAL it is, at once; a CAL of hours is stuck (R50)."""
+    place = one()
+    place.ups("OL")
+    assert place.ups("OB CAL DISCHRG LB") is OK
+    assert place.ups("OB DISCHRG LB") is LOW
+
+    place = one()
+    for _ in range(7200 // 10):
+        assert place.ups("OB CAL DISCHRG") is OK
+        place.sleep(10)
+    assert place.ups("OB CAL DISCHRG") is BATTERY
+
+
+def test_calibration_excuses_nothing_while_another_supply_is_dark() -> None:
+    """A real outage that comes in the middle of a calibration is one."""
+    place = Place(Rules((UPS, UPS2), supplies_needed=2))
+    place.ups("OB CAL DISCHRG")
+    assert place.ups("OL", "ups2") is OK
+    assert place.ups("OB", "ups2") is BATTERY
+    assert "OB" in str(place.outcome.readings[0].tokens) if place.outcome else False
+
+
+def test_forced_shutdown_stands_when_mains_are_back() -> None:
+    """FSD is low and forced, also with OL, for as long as it is told."""
+    place = one()
+    assert place.ups("FSD OL") is LOW
+    assert place.outcome is not None
+    assert place.outcome.power.forced_shutdown
+    assert place.ups("OL") is OK
+
+
+def test_lost_contact_is_unknown_and_on_battery_stays_battery() -> None:
+    """A network that fails in an outage is no dead UPS and no end of the outage (nut#2454)."""
+    place = one()
+    place.ups("OL")
+    assert place.sleep(16) is UNKNOWN
+
+    place.ups("OB", runtime_s=900.0)
+    place.take(of_ups("ups1", UpsReport("ups1", error="DATA-STALE")))
+    assert place.sleep(600) is BATTERY
+    assert place.news.count("mains_lost") == 1
+    assert "low" not in place.news
+    assert place.outcome is not None
+    assert place.outcome.readings[0].stale
+    assert place.outcome.deadline is not None
+    assert place.outcome.deadline.at.mono_ns == 1016 * SECOND + 900 * SECOND
+
+    assert place.sleep(3600) is UNKNOWN
+    assert "restored" not in place.news
+
+
+def test_one_feed_of_two_is_degraded() -> None:
+    """While the node needs one of two supplies, the loss of one is no outage."""
+    place = Place(Rules((UPS, UPS2)))
+    place.ups("OL")
+    place.ups("OL", "ups2")
+    assert place.ups("OB", runtime_s=60.0) is OK
+    assert place.news == ["degraded"]
+    assert place.ups("OB", "ups2", runtime_s=500.0) is BATTERY
+    assert place.outcome is not None
+    assert place.outcome.deadline is not None
+    assert place.outcome.deadline.source == "ups2"
+
+
+def test_the_first_of_two_needed_supplies_ends_it() -> None:
+    """A node that needs both dies with the first."""
+    place = Place(Rules((UPS, UPS2), supplies_needed=2))
+    place.ups("OB", runtime_s=60.0)
+    place.ups("OB", "ups2", runtime_s=500.0)
+    assert place.outcome is not None
+    assert place.outcome.deadline is not None
+    assert place.outcome.deadline.source == "ups1"
+
+
+def test_one_sensor_alone_is_never_certain() -> None:
+    """One dark sensor asks for a checkpoint at most; two that agree are certain."""
+    place = Place(Rules(SENSORS, sensors_needed=1))
+    for number in (1, 2, 3):
+        place.esp(b"1", number)
+    place.sleep(2)
+    place.esp(b"0", 1)
+    assert place.sleep(2) is BATTERY
+    assert place.outcome is not None
+    assert not place.outcome.power.confirmed
+
+    place.esp(b"0", 2)
+    assert place.sleep(2) is BATTERY
+    assert place.outcome is not None
+    assert place.outcome.power.confirmed
+
+
+def test_a_blink_of_a_sensor_is_debounced() -> None:
+    """Mains that are gone for less than a second were not gone."""
+    place = Place(Rules(SENSORS))
+    place.esp(b"1")
+    place.sleep(5)
+    place.esp(b"0")
+    place.sleep(0.6)
+    place.esp(b"1")
+    assert place.sleep(5) is OK
+    assert place.news == []
+
+
+def test_two_retained_sensors_are_not_certain() -> None:
+    """What the broker kept may be hours old: it asks for a checkpoint and stops nobody."""
+    place = Place(Rules(SENSORS))
+    place.esp(b"0", 1, retained=True)
+    place.esp(b"0", 2, retained=True)
+    assert place.sleep(2) is BATTERY
+    assert place.outcome is not None
+    assert not place.outcome.power.confirmed
+
+
+def test_sensors_that_vanish_are_unknown_never_dark() -> None:
+    """A dead switch takes all sensors at once: nothing is known, nothing is lost."""
+    place = Place(Rules(SENSORS))
+    for number in (1, 2, 3):
+        place.esp(b"1", number)
+    place.sleep(2)
+    assert place.sleep(600) is UNKNOWN
+    assert place.news == ["unknown"]
+
+
+def test_a_ups_on_line_is_believed_more_than_sensors() -> None:
+    """Sensors that say dark while the node's own UPS is on line are a reason to look, no outage."""
+    place = Place(Rules((UPS, *SENSORS)))
+    place.esp(b"0", 1)
+    place.esp(b"0", 2)
+    place.sleep(2)
+    assert place.ups("OL") is OK
+    assert "degraded" in place.news
+
+
+def test_a_retained_command_is_reported() -> None:
+    """A command topic says nothing of power; one that is retained there is told once."""
+    place = Place(Rules(SENSORS[:1]))
+    message = SensorMessage("cmnd/plug/POWER", b"OFF", retained=True)
+    outcome = place.take(of_message("esp1", Dialect.TASMOTA, message))
+
+    assert outcome.power.state is UNKNOWN
+    assert "retained on cmnd/plug/POWER" in outcome.readings[0].degraded[0]
+
+
+def test_supplies_of_the_kernel() -> None:
+    """AC gone with a draining battery is an outage; one of two feeds is not; a mouse is nothing."""
+    ac, gone = Supply("AC", "Mains", online=True), Supply("AC2", "Mains", online=False)
+    drains = Supply("BAT0", "Battery", status="Discharging", capacity=70.0)
+    empty = Supply("BAT0", "Battery", status="Discharging", capacity=3.0)
+    mouse = Supply("hid-1", "Battery", scope="Device", status="Discharging", capacity=2.0)
+    whats = [
+        of_supplies("kernel", supplies).meaning.what.value
+        for supplies in ((ac,), (ac, gone), (gone, drains), (gone, empty), (ac, mouse), (mouse,))
+    ]
+
+    assert whats == [
+        "power_ok", "power_degraded", "power_lost", "power_low", "power_ok", "unknown",
+    ]  # fmt: skip
+
+
+class Day(Place):
+    """A day in which mains flap, sensors vanish and the network fails; the truth is known."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(Rules((UPS, *SENSORS)))
+        self.dice = random.Random(seed)
+        self.outages = [
+            (start, start + self.dice.choice((2, 20, 400, 1500)))
+            for start in sorted(self.dice.sample(range(600, 82_000, 2500), 12))
+        ]
+        self.false_alarms: list[int] = []
+        self.caught: set[int] = set()
+        self.well_since = 0
+
+    def is_dark(self, second: int) -> bool:
+        """Tell whether mains are really gone; in long outages they flap."""
+        return any(a <= second < b and (second - a) % 200 < 190 for a, b in self.outages)
+
+    def live(self) -> None:
+        """Live through the day; a poll every 5 s, a sensor every 30 s and at each change."""
+        network_back = drained_s = 0
+        for second in range(86_400):
+            self.now_ns = (1000 + second) * SECOND
+            dark = self.is_dark(second)
+            drained_s = drained_s + 1 if dark else max(0, drained_s - 1)
+            if self.dice.random() < 0.0003:
+                network_back = second + self.dice.choice((5, 60, 900))
+            changed = dark is not self.is_dark(second - 1)
+            if second < network_back:
+                self.well_since = second + 1
+            elif second % 5 == 0 or changed or second % 30 < 3:
+                self._speak(second, drained_s, dark=dark, changed=changed)
+            wake_ns = self.outcome.wake_ns if self.outcome else None
+            if wake_ns is not None and wake_ns <= self.now_ns:
+                self.take(None)
+            self._check(second)
+
+    def _speak(self, second: int, drained_s: int, *, dark: bool, changed: bool) -> None:
+        if second % 5 == 0:
+            calm = self.dice.choice(("OL", "OL CHRG", "OL LB", "OL", "OFF", "FROB"))
+            drains = "OB DISCHRG LB" if drained_s > 1200 else "OB DISCHRG"
+            self.ups(drains if dark else calm, runtime_s=1800.0 - drained_s, charge=60.0)
+        for number in range(3):
+            if changed or second % 30 == number:
+                self.esp(b"0" if dark else b"1", number + 1)
+
+    def _check(self, second: int) -> None:
+        """Compare with the truth; what was last heard may be as old as the network's failure."""
+        shown = self.outcome is not None and self.outcome.power.state in {BATTERY, LOW}
+        near = {i for i, (a, b) in enumerate(self.outages) if a <= second <= b + 30}
+        if shown and not near and second > self.well_since + 40:
+            self.false_alarms.append(second)
+        if shown:
+            self.caught |= near
+
+
+def test_a_day_of_trouble_has_no_false_outage_and_no_missed_one() -> None:
+    """24 h with flapping mains, false words, lost sensors and a failing network."""
+    day = Day(7)
+    day.live()
+    long_ones = {i for i, (a, b) in enumerate(day.outages) if b - a >= 20}
+
+    assert day.false_alarms == []
+    assert long_ones
+    assert long_ones <= day.caught
+    assert len(long_ones) <= day.news.count("mains_lost") <= len(day.outages)
+    assert day.news.count("restored") == day.news.count("mains_lost")
+    assert day.news.count("low") == sum(b - a == 1500 for a, b in day.outages)
