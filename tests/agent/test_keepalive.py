@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import subprocess
 import threading
 import time
@@ -98,6 +99,8 @@ def test_a_fight_ends_in_a_conflict_and_costs_nothing(agents: Callable[..., Runn
     assert agent.types().count("keepalive.config_conflict") == 1
     assert [d["key"] for d in state["detail"]["keepalive"]["drifts"]] == ["tcp_keepalive_time"]
     assert used_s < 0.5
+    agent.send(signal.SIGHUP)  # with the same configuration: what was fought over is tried again
+    wait_until(lambda: values() == WANTED, 5)
 
 
 def cpu_s(stat: Path) -> float:
@@ -178,4 +181,6 @@ def test_plan_shows_why_and_what_is_survived(agents: Callable[..., Running]) -> 
     assert document["idle"]["survives_at_least_s"] == 50
     assert document["namespaces"][0]["idle"]["survives_at_most_s"] == 7875
     assert document["idle"]["packets_per_hour"] == 120
+    agent.config_file.write_text("keepalive: {profile: unmanaged}\n")
+    assert "unmanaged: keepalive is not managed" in agent.cli(*words).stdout
     assert values() == KERNEL

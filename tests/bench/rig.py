@@ -168,10 +168,13 @@ class Rig:
         self.fleet = broker
         return broker
 
-    def start_agent(self, *, ready: bool = True) -> Agent:
-        """Start an agent with the smallest configuration that names the broker, if there is one."""
+    def start_agent(self, *, ready: bool = True, more: str = "") -> Agent:
+        """Start an agent with the smallest configuration that names the broker, if there is one.
+
+        ``more`` are further lines of its configuration.
+        """
         configuration = self.disk / "linkhold.yaml"
-        configuration.write_text(self._configuration())
+        configuration.write_text(f"{self._configuration()}\n{more}")
         run_dir = self.run_dir / "run"
         run_dir.mkdir(exist_ok=True)
         command = [sys.executable, "-m", "linkhold", "agent", "--config", str(configuration)]

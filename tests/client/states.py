@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from linkhold import paths
+from linkhold.model.errors import BrokerError
 from linkhold.mqtt import Acknowledged, Connected, Connection
 from linkhold.wire import StateView, parse_state
 
@@ -82,8 +83,15 @@ class HandAgent:
     def publish(self, payload: bytes) -> None:
         """Publish a retained payload and wait until the broker has it."""
         connection = Connection(f"agent-{secrets.token_hex(4)}", unix=True)
-        connection.open_unix(self.run_dir / paths.BROKER_SOCKET)
         until_s = time.monotonic() + 5
+        while True:
+            try:
+                connection.open_unix(self.run_dir / paths.BROKER_SOCKET)
+                break
+            except BrokerError:  # its socket is there before it listens
+                if time.monotonic() > until_s:
+                    raise
+                time.sleep(0.05)
         while time.monotonic() < until_s:
             for notice in connection.service(0.1):
                 if isinstance(notice, Connected):

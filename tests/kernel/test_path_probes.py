@@ -49,12 +49,12 @@ def watching(namespace: Namespace, *targets: Target, gentle: bool = False) -> Pa
 def ask(
     probes: PathProbes, namespace: Namespace, target: Target, *, standby: bool, mac: str = ""
 ) -> list[Answer]:
-    """Send one probe and return the answers within a second."""
+    """Send one probe and return its answer, or nothing after 3 s."""
     source = MADE_MAC if standby else OWN_MAC
     probe = SendProbe("bond0", "e0", namespace.index("e0"), source, standby, target, mac)
     assert probes.send(probe)
     found: list[Answer] = []
-    until_s = time.monotonic() + 1
+    until_s = time.monotonic() + 3
     while not found and time.monotonic() < until_s:
         select.select([probes.fileno()], [], [], 0.1)
         found += probes.read()

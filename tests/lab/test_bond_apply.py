@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from linkhold.actuators.guard import LOOK_S
 from support import furnish, host_state
 from support.advertise import advertise
 from support.bond_change import Host
@@ -260,7 +261,8 @@ def ended(box: Box) -> dict[str, Any]:
     host.run("remove", "bond0", "--yes", brief=True)
     note("confirm", confirmed.code, confirmed.said)
     done = host.apply("--manual", brief=True, guard_s=4)
-    (host.state / "bond/journal.json").write_text('{"id": "')  # its guard has it in memory
+    time.sleep(3 * LOOK_S)  # then its guard has the change in memory as it stands
+    (host.state / "bond/journal.json").write_text('{"id": "')
     note("nobody confirms", done.code, done.said)
     late = host.run("confirm")
     note("too late", late.code, late.said)

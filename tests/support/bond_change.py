@@ -96,7 +96,11 @@ class Command:
 
     def wait_for(self, text: str, timeout_s: float = 20.0) -> None:
         """Wait until it has printed ``text``."""
-        wait_until(lambda: text in self.stdout(), f"it says {text!r}", timeout_s=timeout_s)
+        try:
+            wait_until(lambda: text in self.stdout(), f"it says {text!r}", timeout_s=timeout_s)
+        except TimeoutError as late:
+            said = "".join(file.read_text() for file in self._files[:2])
+            raise TimeoutError(f"{late}; it says: {said}") from late
 
     def signal(self, number: int) -> None:
         """Send it a signal."""

@@ -20,12 +20,9 @@ VALUES = {"battery.charge": "100", "battery.charge.low": "10", "battery.runtime"
 
 
 class Nut:
-    """One upsd in ``folder``; each UPS reads ``<name>.dev``, which :meth:`set` writes.
+    """One upsd in ``folder``; each UPS reads ``<name>.dev``, which :meth:`set` writes."""
 
-    ``certificate`` (PEM of certificate and key) lets it offer STARTTLS.
-    """
-
-    def __init__(self, folder: Path, *names: str, certificate: str = "") -> None:
+    def __init__(self, folder: Path, *names: str) -> None:
         self.folder, self.names = folder, names
         self.port = free_port()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -36,9 +33,6 @@ class Nut:
             f"[{n}]\ndriver = dummy-ups\nport = {n}.dev\nmode = dummy-loop\n" for n in names
         )
         lines = [f"LISTEN 127.0.0.1 {self.port}", "MAXAGE 3", f"STATEPATH {folder}"]
-        if certificate:
-            (folder / "upsd.pem").write_text(certificate, encoding="utf-8")
-            lines.append(f"CERTFILE {folder}/upsd.pem")
         self._write("ups.conf", "maxretry = 1\n" + "".join(sections))
         self._write("upsd.conf", "\n".join(lines) + "\n")
         self._write("upsd.users", "[trainer]\npassword = secret\nupsmon secondary\n")
@@ -63,16 +57,16 @@ class Nut:
         """Start drivers and upsd, and wait until it listens."""
         for name in self.names:
             self._run(name, DRIVER, "-a", name, "-i", "1", "-u", "root", "-FF")
-            wait_until(lambda n=name: list(self.folder.glob(f"dummy-ups-{n}*")), what=self.log())
+            wait_until((self.folder / f"dummy-ups-{name}").exists, what=self.log())
         self._run("upsd", UPSD, "-FF", "-u", "root")
         wait_until(lambda: "listening on" in self.log(), what=self.log())
         return self
 
     def _run(self, name: str, *argv: str) -> None:
-        log = (self.folder / f"{name}.log").open("ab")
-        self._processes[name] = subprocess.Popen(
-            [*TIED_TO_US, *argv], env=self._env, stdout=log, stderr=log, cwd=self.folder
-        )
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                [*TIED_TO_US, *argv], env=self._env, stdout=log, stderr=log, cwd=self.folder
+            )
 
     def kill(self, name: str) -> None:
         """End one of them: a driver by its UPS's name, or ``upsd``."""

@@ -93,6 +93,9 @@ if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$want" ]; then
         exit 1
     }
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -e '.[journal]' \
+        >build/journal.log 2>&1 ||
+        echo "setup: systemd-python cannot be built here; see build/journal.log (libsystemd-dev)"
     # torch is large: it is used where a wheel lies on this machine, else its tests skip.
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps \
         'torch==2.13.0' >/dev/null 2>&1 &&

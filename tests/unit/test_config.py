@@ -176,3 +176,20 @@ def test_symlink_loop(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
 
     assert "Too many levels" in refusal(tmp_path / "loop")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("20m", 1200.0), ("1.5 h", 5400.0), ("90", 90.0), ("1d", 86400.0)]
+)
+def test_a_time_is_written_with_its_unit_or_in_seconds(
+    tmp_path: Path, text: str, seconds: float
+) -> None:
+    """Where the key's name has no unit, the value has one; both bounds are allowed."""
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        f"keepalive: {{survive: {text}}}\npaths: {{interval_trouble: 0.2s, interval_ok: 1h}}\n"
+    )
+    settings = load(path)
+
+    assert settings.keepalive.survive == seconds
+    assert (settings.paths.interval_trouble, settings.paths.interval_ok) == (0.2, 3600.0)

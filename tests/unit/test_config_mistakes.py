@@ -148,6 +148,13 @@ CONTRADICTIONS = [
         ),
     ),
     (
+        "keepalive: {busy: {tcp_rto_max_ms: 500}}",
+        (
+            "1: keepalive.busy.tcp_rto_max_ms: 500 is too small; allowed: 0 (as it is), or 1000 to "
+            "120000"
+        ),
+    ),
+    (
         "policy:\n  flap_window_s: 30",
         (
             "2: policy.flap_window_s: 30 is shorter than flap_quiet_s, 60; allowed: at least "

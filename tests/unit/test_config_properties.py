@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from linkhold.config import BondSettings, Detect, Settings, default_file, load
 from linkhold.config.contradictions import contradictions
+from linkhold.config.paths import PathSettings, PathTarget
 from linkhold.config.schema import Kind, Option, options
 from linkhold.model import ConfigError
 
@@ -30,6 +31,8 @@ FORMS = {
     "port": st.integers(1, 65535).map(str),
     "ip": ADDRESSES,
     "host": WORDS.map(lambda word: f"h{word}.example") | ADDRESSES,
+    "endpoint": st.sampled_from(["10.0.0.7:1", "[2001:db8::5]:65535", "nas.example:2049"]),
+    "url": st.sampled_from(["http://10.0.0.7/", "https://[2001:db8::5]:8443/a?b=c"]),
     "interface": WORDS.map(lambda word: f"{word}.7"),
     "new_interface": WORDS.map(lambda word: f"b-{word}"),
     "member": WORDS.map(lambda word: f"{word}.7") | MACS | BUS_PATHS,
@@ -82,15 +85,32 @@ def agreeing(bond: BondSettings) -> BondSettings:
     )
 
 
+def one_way(target: PathTarget) -> PathTarget:
+    """Return a target like this one that is asked in one way."""
+    if target.http:
+        return dataclasses.replace(target, ping="", tcp="")
+    return dataclasses.replace(target, ping="" if target.tcp else target.ping or "192.0.2.1")
+
+
+def in_order(paths: PathSettings) -> PathSettings:
+    """Return probes like these that are not asked less often in trouble."""
+    return dataclasses.replace(paths, interval_ok=max(paths.interval_ok, paths.interval_trouble))
+
+
 def any_sections(section: Any) -> st.SearchStrategy[Any]:
     """Return a strategy for a whole section, whose values may contradict each other."""
     return st.builds(section, **{option.name: values(option) for option in options(section)})
 
 
 def sections(section: Any) -> st.SearchStrategy[Any]:
-    """Return a strategy for a whole section; a bond would nearly always contradict itself."""
+    """Return a strategy for a whole section; some would nearly always contradict themselves."""
     built = any_sections(section)
-    return built.map(agreeing) if section is BondSettings else built
+    mend: dict[Any, Callable[[Any], Any]] = {
+        BondSettings: agreeing,
+        PathSettings: in_order,
+        PathTarget: one_way,
+    }
+    return built.map(mend[section]) if section in mend else built
 
 
 def plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from linkhold.actuators.cover_record import FILE, Original, Record
+from linkhold.actuators.journal import boot_id
 from linkhold.client import Hold
 from linkhold.client.cover import wanted_idle_s
 from linkhold.client.settings import Settings, addresses, given_timers
@@ -172,6 +173,15 @@ def test_a_damaged_record_is_said_and_counts_as_none(tmp_path: Path, content: st
     assert record.originals == ()
     other_boot = isinstance(_parsed(content), dict)
     assert bool(record.take_problems()) is not other_boot
+
+
+@pytest.mark.parametrize("row", [[1 << 40, *[1] * 8], [-1, *[1] * 8], [*[1] * 8, 1 << 40]])
+def test_a_record_of_impossible_numbers_is_damaged(tmp_path: Path, row: list[int]) -> None:
+    """No process and no option of a socket has such a number: the kernel is not asked."""
+    document = {"boot_id": boot_id(), "sockets": [row]}
+    (tmp_path / FILE).write_text(json.dumps(document))
+
+    assert "is damaged" in Record(tmp_path).take_problems()[0]
 
 
 def _parsed(content: str) -> Any:

@@ -110,3 +110,22 @@ def test_values_that_are_as_good_or_better_will_do() -> None:
     assert good_enough(found.timers, found, 1200)
     assert not good_enough(Timers(7200, 75, 9), found, 1200)
     assert not good_enough(Timers(60, 10, 6), found, 1200)
+    # The luckiest connection lives as long as is asked, but the others half as long as wanted.
+    assert not good_enough(Timers(600, 10, 60), found, 1200)
+
+
+@pytest.mark.parametrize(
+    ("survive_s", "limit_s", "said"),
+    [
+        (1140, 0, "live through the 1140 s of"),
+        (1200, 0, "every idle connection live through 1140 s and the luckiest through 1800 s"),
+        (86400, 60, "127 probes, 20 s apart, are the most that a socket takes"),
+    ],
+)
+def test_reasons_promise_no_more_than_the_values_keep(
+    survive_s: float, limit_s: float, said: str
+) -> None:
+    """What every connection survives, and what the luckiest do, are told apart."""
+    asked = KeepaliveSettings(Profile.DEFAULT, survive=survive_s, middlebox_limit=limit_s)
+
+    assert said in want(asked).why[-1]

@@ -60,6 +60,9 @@ def test_a_value_changed_back_twice_ends_in_a_conflict() -> None:
     again = look(rules(), decided.memory, KERNEL, 3)
     assert not again.write
     assert all(one.conflict and not one.new_conflict for one in again.differences)
+    # Who writes other values all the time makes no event of each.
+    other = look(rules(), again.memory, {**KERNEL, IDLE[0]: 7201}, 4)
+    assert not any(one.news for one in other.differences)
 
 
 def test_a_conflict_ends_when_the_value_is_right() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from linkhold import cli
 from linkhold.decide.payloads import KINDS, explain_row
 from linkhold.decide.power.generic import Mapping
-from linkhold.decide.power.meaning import What
+from linkhold.decide.power.meaning import Watched, What
 from linkhold.decide.power.messages import Dialect, judge
 from linkhold.model import LinkholdError
 from linkhold.model.power_sources import SensorMessage
@@ -36,7 +36,7 @@ MESSAGES = [
     ("nut-status", "nut/ups", "ALARM OL CHRG", "power_degraded"),
     ("nut-status", "nut/ups", "OL OVER", "power_degraded"),
     ("nut-status", "nut/ups", "OL CAL DISCHRG", "calibration"),
-    ("nut-status", "nut/ups", "OFF", "outlet_off"),
+    ("nut-status", "nut/ups", "OFF", "power_degraded"),
     ("nut-status", "nut/ups", "FSD OB LB", "power_shutdown"),
     ("nut-status", "nut/ups", "ERR DRIVER-NOT-CONNECTED", "power_comm_lost"),
     ("nut-status", "nut/ups", "ERR ACCESS-DENIED", "unknown"),
@@ -173,6 +173,34 @@ def test_generic_sensors(mapping: Mapping, payload: bytes, what: What) -> None:
     message = SensorMessage("any/topic", payload)
 
     assert judge(Dialect.GENERIC, message, mapping).what is what
+
+
+PLUG = b'{"POWER":"ON","Switch1":"OFF","Switch2":"ON","ENERGY":{"Voltage":0}}'
+
+
+@pytest.mark.parametrize(
+    ("dialect", "topic", "payload", "watched", "what"),
+    [
+        (Dialect.TASMOTA, "tele/p/SENSOR", PLUG, Watched("input", "1"), What.LOST),
+        (Dialect.TASMOTA, "tele/p/SENSOR", PLUG, Watched("input", "2"), What.OK),
+        (Dialect.TASMOTA, "tele/p/SENSOR", PLUG, Watched("outlet"), What.OK),
+        (Dialect.TASMOTA, "stat/p/POWER", b"ON", Watched("input", "1"), What.NONE),
+        (Dialect.SHELLY_GEN2, "p/status/switch:0", b'{"output":true}', Watched("input"), What.NONE),
+        (Dialect.SHELLY_GEN1, "shellies/p/relay/0", b"off", Watched("outlet", "1"), What.NONE),
+        (
+            Dialect.ZIGBEE2MQTT,
+            "zigbee2mqtt/p",
+            b'{"state_left":"ON","state_right":"OFF"}',
+            Watched("outlet", "left"),
+            What.OK,
+        ),
+    ],
+)
+def test_one_input_or_outlet_of_several(
+    dialect: Dialect, topic: str, payload: bytes, watched: Watched, what: What
+) -> None:
+    """A device with several answers for the watched one alone: a relay is no witness of mains."""
+    assert judge(dialect, SensorMessage(topic, payload), watched=watched).what is what
 
 
 @given(st.sampled_from(Dialect), st.text(max_size=60), st.binary(max_size=200), st.booleans())

@@ -1,80 +1,25 @@
-"""Power sources: known false alarms, several supplies, sensors that vote, a day of trouble."""
+"""Power sources: known false alarms, several supplies, sensors that vote."""
 
 from __future__ import annotations
 
-import random
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from linkhold.decide.power import Memory, Rules, SourceRules, step
-from linkhold.decide.power.generic import Mapping
+from linkhold.decide.power import Rules
 from linkhold.decide.power.messages import Dialect
 from linkhold.decide.power.reports import of_message, of_supplies, of_ups
-from linkhold.model import Moment, PowerState
-from linkhold.model.power_sources import SensorMessage, SourceKind, Supply, UpsReport
-
-if TYPE_CHECKING:
-    from linkhold.decide.power import Said, Step
-
-SECOND = 1_000_000_000
-OK, BATTERY, LOW, UNKNOWN = PowerState.OK, PowerState.BATTERY, PowerState.LOW, PowerState.UNKNOWN
-UPS = SourceRules("ups1", SourceKind.UPS)
-UPS2 = SourceRules("ups2", SourceKind.UPS)
-SENSORS = tuple(
-    SourceRules(f"esp{number}", SourceKind.SENSOR, max_age_s=90.0, debounce_s=1.0)
-    for number in (1, 2, 3)
+from linkhold.model.power_sources import SensorMessage, Supply, UpsReport
+from support.power_place import (
+    BATTERY,
+    LOW,
+    OK,
+    SECOND,
+    SENSORS,
+    UNKNOWN,
+    UPS,
+    UPS2,
+    Place,
+    one,
 )
-
-
-@dataclass
-class Place:
-    """The power machine under a simulated clock; wakes itself as it asked to be."""
-
-    rules: Rules
-    memory: Memory = field(default_factory=Memory)
-    now_ns: int = 1000 * SECOND
-    news: list[str] = field(default_factory=list)
-    data: dict[str, Any] = field(default_factory=dict)
-    outcome: Step | None = None
-
-    @property
-    def now(self) -> Moment:
-        """The simulated moment."""
-        return Moment(self.now_ns, self.now_ns / SECOND)
-
-    def take(self, said: Said | None) -> Step:
-        """Take one message or none in."""
-        outcome = step(self.rules, self.memory, said, self.now)
-        self.memory, self.outcome = outcome.memory, outcome
-        for happening in outcome.news:
-            self.news.append(happening.type.removeprefix("power."))
-            self.data[self.news[-1]] = dict(happening.data)
-        return outcome
-
-    def ups(self, status: str, name: str = "ups1", **figures: Any) -> PowerState:
-        """Poll a UPS."""
-        return self.take(of_ups(name, UpsReport(name, status, **figures))).power.state
-
-    def esp(self, payload: bytes, number: int = 1, *, retained: bool = False) -> PowerState:
-        """Hear an ESP32."""
-        message = SensorMessage("rack/mains", payload, retained)
-        said = of_message(f"esp{number}", Dialect.GENERIC, message, Mapping())
-        return self.take(said).power.state
-
-    def sleep(self, seconds: float) -> PowerState:
-        """Let time pass, waking at every moment that was asked for."""
-        until_ns = self.now_ns + int(seconds * SECOND)
-        outcome = self.outcome or self.take(None)
-        while outcome.wake_ns is not None and outcome.wake_ns <= until_ns:
-            self.now_ns = outcome.wake_ns
-            outcome = self.take(None)
-        self.now_ns = until_ns
-        return self.take(None).power.state
-
-
-def one() -> Place:
-    """Return a node behind one UPS."""
-    return Place(Rules((UPS,)))
 
 
 def test_a_real_loss_counts_at_once_and_its_end_after_half_a_minute() -> None:
@@ -195,6 +140,10 @@ def test_lost_contact_is_unknown_and_on_battery_stays_battery() -> None:
     assert place.sleep(3600) is UNKNOWN
     assert "restored" not in place.news
 
+    place = one()
+    place.ups("OB")  # a UPS that tells no runtime
+    assert place.sleep(3000) is BATTERY
+
 
 def test_one_feed_of_two_is_degraded() -> None:
     """While the node needs one of two supplies, the loss of one is no outage."""
@@ -302,73 +251,3 @@ def test_supplies_of_the_kernel() -> None:
     assert whats == [
         "power_ok", "power_degraded", "power_lost", "power_low", "power_ok", "unknown",
     ]  # fmt: skip
-
-
-class Day(Place):
-    """A day in which mains flap, sensors vanish and the network fails; the truth is known."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(Rules((UPS, *SENSORS)))
-        self.dice = random.Random(seed)
-        self.outages = [
-            (start, start + self.dice.choice((2, 20, 400, 1500)))
-            for start in sorted(self.dice.sample(range(600, 82_000, 2500), 12))
-        ]
-        self.false_alarms: list[int] = []
-        self.caught: set[int] = set()
-        self.well_since = 0
-
-    def is_dark(self, second: int) -> bool:
-        """Tell whether mains are really gone; in long outages they flap."""
-        return any(a <= second < b and (second - a) % 200 < 190 for a, b in self.outages)
-
-    def live(self) -> None:
-        """Live through the day; a poll every 5 s, a sensor every 30 s and at each change."""
-        network_back = drained_s = 0
-        for second in range(86_400):
-            self.now_ns = (1000 + second) * SECOND
-            dark = self.is_dark(second)
-            drained_s = drained_s + 1 if dark else max(0, drained_s - 1)
-            if self.dice.random() < 0.0003:
-                network_back = second + self.dice.choice((5, 60, 900))
-            changed = dark is not self.is_dark(second - 1)
-            if second < network_back:
-                self.well_since = second + 1
-            elif second % 5 == 0 or changed or second % 30 < 3:
-                self._speak(second, drained_s, dark=dark, changed=changed)
-            wake_ns = self.outcome.wake_ns if self.outcome else None
-            if wake_ns is not None and wake_ns <= self.now_ns:
-                self.take(None)
-            self._check(second)
-
-    def _speak(self, second: int, drained_s: int, *, dark: bool, changed: bool) -> None:
-        if second % 5 == 0:
-            calm = self.dice.choice(("OL", "OL CHRG", "OL LB", "OL", "OFF", "FROB"))
-            drains = "OB DISCHRG LB" if drained_s > 1200 else "OB DISCHRG"
-            self.ups(drains if dark else calm, runtime_s=1800.0 - drained_s, charge=60.0)
-        for number in range(3):
-            if changed or second % 30 == number:
-                self.esp(b"0" if dark else b"1", number + 1)
-
-    def _check(self, second: int) -> None:
-        """Compare with the truth; what was last heard may be as old as the network's failure."""
-        shown = self.outcome is not None and self.outcome.power.state in {BATTERY, LOW}
-        near = {i for i, (a, b) in enumerate(self.outages) if a <= second <= b + 30}
-        if shown and not near and second > self.well_since + 40:
-            self.false_alarms.append(second)
-        if shown:
-            self.caught |= near
-
-
-def test_a_day_of_trouble_has_no_false_outage_and_no_missed_one() -> None:
-    """24 h with flapping mains, false words, lost sensors and a failing network."""
-    day = Day(7)
-    day.live()
-    long_ones = {i for i, (a, b) in enumerate(day.outages) if b - a >= 20}
-
-    assert day.false_alarms == []
-    assert long_ones
-    assert long_ones <= day.caught
-    assert len(long_ones) <= day.news.count("mains_lost") <= len(day.outages)
-    assert day.news.count("restored") == day.news.count("mains_lost")
-    assert day.news.count("low") == sum(b - a == 1500 for a, b in day.outages)

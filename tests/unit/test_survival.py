@@ -177,6 +177,25 @@ def test_timeouts_of_process_groups(
     assert found.where.startswith(where)
 
 
+@pytest.mark.parametrize(
+    ("words", "env", "outage_s"),
+    [
+        ("python train.py --timeout 5", RANK, 5),
+        ("python train.py --timeout 5", {}, 1800),
+        ("python -m pytest --timeout 5", RANK, 1800),
+    ],
+)
+def test_a_timeout_counts_where_there_is_a_process_group(
+    words: str, env: dict[str, str], outage_s: float
+) -> None:
+    """--timeout may be about anything: it takes a rank of a training, and says that it may not."""
+    rank = TrainingProcess(2, 20, 0, "python", tuple(words.split()), env)
+    found = layer(JobFacts("train.py@1", (rank,), sysctls=SYSCTLS), "process group")
+
+    assert found.outage_s == outage_s
+    assert ("if --timeout of the script" in found.note) is (outage_s == 5)
+
+
 def test_deepspeed_has_a_default_of_its_own() -> None:
     """DEEPSPEED_TIMEOUT is in minutes, 30 without it."""
     facts = job("python -m deepspeed.launcher.launch train.py", files=GPU)

@@ -102,6 +102,19 @@ def test_options_are_read_as_argparse_does() -> None:
     assert option((), "--timeout") is None
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["python /v/bin/pytest -q --timeout 120", "python -m pytest", "python -m unittest t"],
+)
+def test_tests_of_torch_are_no_training(proc: Proc, command: str) -> None:
+    """A test runner has PyTorch loaded as what it tests; started as a rank it counts."""
+    for pid, env in ((10, {}), (11, RANK)):
+        folder = proc.add(pid, command, env=env, rss_bytes=200 << 20)
+        (folder / "maps").write_text("7f00-7f01 r-xp 0 08:01 7 /v/torch/lib/libtorch_cpu.so\n")
+
+    assert list(proc.found()) == [11]
+
+
 def test_a_job_of_torchrun_is_one(proc: Proc) -> None:
     """Launcher, ranks and DataLoader workers are one job, each in its role; shells are none."""
     torch = {**RANK, "TORCHELASTIC_RUN_ID": STANDALONE}

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 FILE = "cover.json"
 NUMBERS = 9
+INT_MOST = 1 << 31
+"""What a pid and a socket's option are, an int of C, is below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,9 @@ class Record:
         except StoreError as error:
             raise HostError(str(error)) from error
         except OSError as error:
-            raise HostError(f"{self._path}: {error.strerror or error}") from error
+            # A PermissionError of claim_dir names the folder itself.
+            text = f"{self._path}: {error.strerror}" if error.strerror else str(error)
+            raise HostError(text) from error
         self.originals = rows
 
     def _load(self) -> tuple[Original, ...]:
@@ -123,4 +127,7 @@ class Record:
 def _row(row: Any) -> list[int]:
     if len(row) != NUMBERS or not all(isinstance(number, int) for number in row):
         raise ValueError("no row of nine numbers")
+    pid, _, _, *timers = row
+    if not all(0 < number < INT_MOST for number in (pid, *timers)):
+        raise ValueError("no process and no values of a socket")
     return list(row)

@@ -78,7 +78,10 @@ def main(argv: list[str]) -> int:
 
 
 class Remembering(Journal):
-    """A journal whose unfinished change is known still when its file is damaged."""
+    """A journal whose unfinished change is known still when its file is damaged.
+
+    As it stood at the guard's last look: what was written within ``LOOK_S`` of the damage is not.
+    """
 
     def __init__(self, where: Path) -> None:
         super().__init__(where)

@@ -20,14 +20,18 @@ from linkhold.model.keepalive import Values
 from linkhold.paths import claim_dir, find_state_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 HOST = "host"
 RECORD = "keepalive.json"
 OWN = Path("/proc/self/ns/net")
 PRIVATE = 0o600
+DIGITS_MOST = 20
+"""Of an inode, 64 bits."""
 
-Writer: TypeAlias = "Callable[[Values, Mapping[str, int]], Values]"
+Change: TypeAlias = "tuple[Values, Mapping[str, int]]"
+"""A namespace as it was read, and the values to write there."""
+Writer: TypeAlias = "Callable[[Sequence[Change]], list[Values]]"
 Looker: TypeAlias = "Callable[[int, str], Values | None]"
 
 
@@ -55,7 +59,10 @@ def write(values: Mapping[str, int]) -> Values:
 
 def worded(errors: Mapping[str, str]) -> str:
     """Return the troubles with single sysctls as one line, empty for none."""
-    return "; ".join(f"net.ipv4.{key}: {text}" for key, text in errors.items())
+    keys: dict[str, list[str]] = {}
+    for key, text in errors.items():
+        keys.setdefault(text, []).append(f"net.ipv4.{key}")
+    return "; ".join(f"{', '.join(names)}: {text}" for text, names in keys.items())
 
 
 @dataclass
@@ -97,15 +104,17 @@ class Record:
             record.namespaces = document["namespaces"]
         return record
 
-    def note(self, before: Values, written: Mapping[str, int]) -> None:
+    def note(self, changes: Iterable[Change]) -> None:
         """Remember, on disk, what is about to be written where, and what was there at first.
 
         Raises :class:`HostError` when the disk does not take it: then nothing may be written.
         """
-        entry = self.namespaces.setdefault(str(before.namespace), {"name": before.name, "keys": {}})
-        for key, value in written.items():
-            known = entry["keys"].setdefault(key, {"found": before.values[key]})
-            known["written"] = value
+        for before, written in changes:
+            empty = {"name": before.name, "keys": {}}
+            entry = self.namespaces.setdefault(str(before.namespace), empty)
+            for key, value in written.items():
+                known = entry["keys"].setdefault(key, {"found": before.values[key]})
+                known["written"] = value
         self.save()
 
     def originals(self, present: Values) -> dict[str, int]:
@@ -117,9 +126,14 @@ class Record:
             if present.values.get(key) == known["written"] != known["found"]
         }
 
-    def forget(self, namespace: int) -> None:
-        """Forget a namespace that was restored or is gone."""
-        if self.namespaces.pop(str(namespace), None) is not None:
+    def keep(self, namespaces: Collection[int]) -> None:
+        """Forget all but these: the others are restored, or gone.
+
+        Raises :class:`HostError` when the disk does not take it.
+        """
+        left = {key: entry for key, entry in self.namespaces.items() if int(key) in namespaces}
+        if len(left) < len(self.namespaces):
+            self.namespaces = left
             self.save()
 
     def save(self) -> None:
@@ -128,7 +142,9 @@ class Record:
         try:
             claim_dir(self.folder)
         except OSError as error:
-            raise HostError(f"{self.folder}: {error.strerror or error}") from error
+            # A PermissionError of claim_dir names the folder itself.
+            text = f"{self.folder}: {error.strerror}" if error.strerror else str(error)
+            raise HostError(text) from error
         write_file(self.path, json.dumps(document) if self.namespaces else None, PRIVATE)
 
 
@@ -141,16 +157,13 @@ class Restored:
     problem: str = ""
 
 
-def apply(
-    before: Values, values: Mapping[str, int], write_in: Writer, folder: Path | None = None
-) -> Values:
-    """Remember, write and read back ``values`` in the namespace that ``before`` was read in.
+def apply(changes: Sequence[Change], write_in: Writer, folder: Path | None = None) -> list[Values]:
+    """Remember what is there, write, and return what ``write_in`` read back, in their order.
 
-    ``write_in`` writes there and returns what it read back. Raises :class:`HostError`, with
-    nothing written, when what was there cannot be kept.
+    Raises :class:`HostError`, with nothing written, when what was there cannot be kept.
     """
-    Record.load(folder).note(before, values)
-    return write_in(before, values)
+    Record.load(folder).note(changes)
+    return write_in(changes)
 
 
 def restore(look: Looker, write_in: Writer, folder: Path | None = None) -> list[Restored]:
@@ -160,18 +173,22 @@ def restore(look: Looker, write_in: Writer, folder: Path | None = None) -> list[
     :class:`HostError` for a damaged record.
     """
     record = Record.load(folder)
-    done = []
-    for key, entry in list(record.namespaces.items()):
-        present = look(int(key), entry["name"])
-        if present is None:
-            record.forget(int(key))
-            continue
-        originals = record.originals(present)
-        after = write_in(present, originals) if originals and not present.error else present
-        done.append(Restored(entry["name"], originals, after.error))
-        if not after.error:
-            record.forget(int(key))
+    found = {key: look(int(key), entry["name"]) for key, entry in record.namespaces.items()}
+    there = [one for one in found.values() if one is not None]
+    wanted = {one.namespace: record.originals(one) for one in there if not one.error}
+    changes = [(one, wanted[one.namespace]) for one in there if wanted.get(one.namespace)]
+    after = {one.namespace: one for one in (*there, *(write_in(changes) if changes else ()))}
+    done = [
+        _restored(record.namespaces[str(inode)]["name"], wanted.get(inode, {}), one)
+        for inode, one in after.items()
+    ]
+    record.keep([inode for inode, one in after.items() if one.error])
     return done
+
+
+def _restored(name: str, wanted: Mapping[str, int], after: Values) -> Restored:
+    back = {key: value for key, value in wanted.items() if after.values.get(key) == value}
+    return Restored(name, back, after.error)
 
 
 def _is_record(document: object) -> bool:
@@ -180,10 +197,12 @@ def _is_record(document: object) -> bool:
     namespaces = document.get("namespaces")
     return isinstance(namespaces, dict) and all(
         isinstance(entry, dict)
+        and inode.isdecimal()
+        and len(inode) <= DIGITS_MOST
         and isinstance(entry.get("name"), str)
         and isinstance(entry.get("keys"), dict)
-        and all(_is_pair(pair) for pair in entry["keys"].values())
-        for entry in namespaces.values()
+        and all(key in KEYS and _is_pair(pair) for key, pair in entry["keys"].items())
+        for inode, entry in namespaces.items()
     )
 
 

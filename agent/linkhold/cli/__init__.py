@@ -30,6 +30,10 @@ COMMANDS = {
     "agent": ("run the agent of this node, as systemd does", "linkhold.cli.agent"),
     "bond": ("plan, make, undo and test active-backup bonds", "linkhold.cli.bond"),
     "check": ("check a configuration file", "linkhold.cli.check"),
+    "diagnose": (
+        "say what is broken between this host and the world, and where",
+        "linkhold.cli.diagnose",
+    ),
     "events": ("show what happened on this node", "linkhold.cli.events"),
     "keepalive": (
         "plan, apply, restore and audit the keepalive of TCP connections",

@@ -6,6 +6,8 @@ import argparse
 import importlib
 from pathlib import Path
 
+from linkhold.cli.bond import told_to_programs
+
 _DESCRIPTION = """\
 TCP keepalive of this node, as `keepalive:` in the configuration wants it.
 
@@ -43,4 +45,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run one verb and return the exit code."""
-    return int(importlib.import_module(_MODULES[args.verb]).run(args))
+    with told_to_programs(args):
+        return int(importlib.import_module(_MODULES[args.verb]).run(args))

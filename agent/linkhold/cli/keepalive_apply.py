@@ -50,13 +50,13 @@ def applied(file: Path | None) -> list[dict[str, Any]]:
     vendor, _ = cloud.machine(Reader(Path("/")))
     rules = rules_of(settings.keepalive, vendor, enforce=True)
     host = namespaces.look(settings.keepalive.namespaces)
-    put = namespaces.write_in(host.places)
-    done = []
-    for values in host.values:
-        write = {} if values.error else differing(rules, values.values)
-        after = sysctls.apply(values, write, put) if write else values
-        done.append(_document(values, write, after))
-    return done
+    wanted = {
+        one.namespace: {} if one.error else differing(rules, one.values) for one in host.values
+    }
+    changes = [(one, wanted[one.namespace]) for one in host.values if wanted[one.namespace]]
+    wrote = sysctls.apply(changes, namespaces.write_in(host.places)) if changes else []
+    after = {one.namespace: one for one in (*host.values, *wrote)}
+    return [_document(one, wanted[one.namespace], after[one.namespace]) for one in host.values]
 
 
 def to_restore() -> bool:
@@ -90,23 +90,22 @@ def _prefix(name: str) -> str:
 
 
 def _document(before: Values, write: dict[str, int], after: Values) -> dict[str, Any]:
-    old = {key: before.values.get(key) for key in write}
-    return {"name": before.name, "before": old, "written": write, "problem": after.error}
+    done = {key: value for key, value in write.items() if after.values.get(key) == value}
+    old = {key: before.values.get(key) for key in done}
+    return {"name": before.name, "before": old, "written": done, "problem": after.error}
 
 
 def _show(done: list[dict[str, Any]], verb: str) -> None:
     for one in done:
-        if one["name"] == COVERED and not one["problem"]:
-            print(f"{one['written']['sockets']} covered sockets have their old values again")
-            continue
         name = _prefix(one["name"])
-        if one["problem"]:
-            print(f"{name}not done: {one['problem']}")
-            continue
-        for key, value in one["written"].items():
+        if one["name"] == COVERED:
+            print(f"{one['written']['sockets']} covered sockets have their old values again")
+        for key, value in one["written"].items() if one["name"] != COVERED else ():
             old = f"{one['before'][key]} -> " if "before" in one else "back to "
             print(f"{name}net.ipv4.{key}: {old}{value}")
-        if not one["written"] and verb == "apply":
+        if one["problem"]:
+            print(f"{name}not done: {one['problem']}")
+        elif not one["written"] and verb == "apply":
             print(f"{name}nothing to do: the values are as wanted or better")
     if not any(one["written"] or one["problem"] for one in done) and verb == "restore":
         print("nothing to restore: no value here is one that linkhold wrote")

@@ -133,7 +133,8 @@ def _show(document: dict[str, Any]) -> None:
     console.print(_values(document, host))
     console.print()
     console.print(_outage("present", host["idle"]))
-    console.print(_outage("wanted", document["idle"]))
+    if document["idle"] is not None:
+        console.print(_outage("wanted", document["idle"]))
     console.print(
         "Only sockets with SO_KEEPALIVE use these values, from their next idle period on; "
         "for the others see: linkhold keepalive audit"
@@ -149,6 +150,8 @@ def _headline(document: dict[str, Any], host: dict[str, Any]) -> str:
     profile = f"profile {document['profile']}"
     if host["error"]:
         return f"{profile}: the values cannot be read: {host['error']}"
+    if not document["wanted"]:
+        return f"{profile}: keepalive is not managed, the values stay as they are"
     if not changes:
         return f"{profile}: nothing to change, the values are as wanted or better"
     places = "here" if len(document["namespaces"]) == 1 else f"in {changes} network namespaces"

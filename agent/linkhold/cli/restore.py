@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 Tell: TypeAlias = "Callable[[str], None]"
 WAIT_S = 20.0
 _DESCRIPTION = """\
-Take back everything that linkhold changed on this host: routes of an uplink's failover, an
-unfinished change, then each bond that it made. What somebody else changed meanwhile stays.
+Take back everything that linkhold changed on this host: routes of an uplink's failover, values
+of keepalive, an unfinished change, then each bond that it made. What somebody else changed
+meanwhile stays.
 """
 
 

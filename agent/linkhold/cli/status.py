@@ -237,9 +237,10 @@ def _links(links: Mapping[str, Mapping[str, Any]], width: int) -> Table:
 def _keepalive(found: Mapping[str, Any]) -> str:
     """Return one line: what idle connections survive, and what is to be done about it."""
     present, wanted = found["present"], found["wanted"]
-    if found["error"]:
-        return f"keepalive: {found['error']}"
+    error = found["error"]
     if present is None or wanted is None:
+        if error:
+            return f"keepalive: {error}"
         return "keepalive: not managed" if found["profile"] else "keepalive: not looked at yet"
     least_s = present["interval_s"] * (present["probes"] - 1)
     values = f"{present['time_s']}/{present['interval_s']}/{present['probes']}"
@@ -247,13 +248,15 @@ def _keepalive(found: Mapping[str, Any]) -> str:
     if not found["enough"]:
         want = f"{wanted['time_s']}/{wanted['interval_s']}/{wanted['probes']}"
         conflict = any(drift["conflict"] for drift in found["drifts"])
-        hint = "somebody sets it back" if conflict else "mode observe; see: linkhold keepalive plan"
+        hint = "mode observe; see: linkhold keepalive plan"
+        if found["enforced"]:
+            hint = "somebody sets it back" if conflict else "not written"
         text += f"; wanted {want} ({hint})"
     counts = found["connections"]
     if counts:
         total = sum(counts.values())
         text += f"; {counts.get('unprotected', 0)} of {total} connections of training unprotected"
-    return text
+    return f"{text}; {error}" if error else text
 
 
 def _agent(console: Console, agent: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from linkhold.cli.bond import told_to_programs
 from linkhold.cli.shown import duration
 from linkhold.config.units import quantity
 from linkhold.decide.survival import Effect, budget, sentence
@@ -54,6 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the budget of each job; raises :class:`LinkholdError` for one that is not there."""
+    with told_to_programs(args):
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     reader = Reader(Path("/"))
     found = training.find(reader)
     jobs = _meant(args, reader, found)

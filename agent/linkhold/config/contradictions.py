@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from linkhold.config.bond_contradictions import bond_contradictions
 from linkhold.config.finding import Finding
+from linkhold.config.path_contradictions import path_contradictions
 from linkhold.config.schema import plain, shown
 from linkhold.config.settings import Role
 from linkhold.config.uplink_contradictions import uplink_contradictions
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from linkhold.config.settings import BrokerSettings, Settings
 
 
+RTO_MAX_LEAST_MS = 1000
+
+
 def contradictions(settings: Settings) -> Iterator[Finding]:
     """Yield every pair of settings that disagree."""
     yield from _policy(settings)
@@ -24,6 +28,16 @@ def contradictions(settings: Settings) -> Iterator[Finding]:
     yield from _brokers(settings)
     yield from bond_contradictions(settings)
     yield from uplink_contradictions(settings)
+    yield from path_contradictions(settings)
+    yield from _busy(settings)
+
+
+def _busy(settings: Settings) -> Iterator[Finding]:
+    """The kernel takes no less than a second (ipv4_net_table in net/ipv4/sysctl_net_ipv4.c)."""
+    longest_ms = settings.keepalive.busy.tcp_rto_max_ms
+    if 0 < longest_ms < RTO_MAX_LEAST_MS:
+        text = f"{longest_ms} is too small; allowed: 0 (as it is), or {RTO_MAX_LEAST_MS} to 120000"
+        yield Finding(("keepalive", "busy", "tcp_rto_max_ms"), text)
 
 
 def _policy(settings: Settings) -> Iterator[Finding]:

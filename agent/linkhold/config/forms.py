@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from linkhold.wire import is_topic_safe
 
@@ -20,6 +21,7 @@ _PORT = re.compile(r"[1-9][0-9]{0,4}")
 _MAX_TEXT = 255
 _MAX_PORT = 65535
 _MAX_HOST = 253
+_MAX_URL = 2048
 _MAX_PATH = 4095
 _MAX_INTERFACE_BYTES = 15
 _TAKEN = ("all", "default", "lo", "bonding_masters")
@@ -83,6 +85,27 @@ def _is_host(text: str) -> bool:
     return True
 
 
+def _is_endpoint(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if (":" in host) is not bracketed:
+        return False
+    return _is_host(host[1:-1] if bracketed else host) and _is_port(port)
+
+
+def _is_url(text: str) -> bool:
+    """Tell whether ``text`` can be asked for; a password in it would end up in messages."""
+    try:
+        split = urlsplit(text)
+        port = split.port
+    except ValueError:
+        return False
+    plain = text.isascii() and text.isprintable() and " " not in text and len(text) <= _MAX_URL
+    rest = bool(split.username or split.password or split.fragment or port == 0)
+    named = bool(split.hostname) and _is_host(split.hostname or "")
+    return split.scheme in ("http", "https") and plain and named and not rest
+
+
 def _is_path(text: str) -> bool:
     return text.startswith("/") and not text.endswith("/") and len(text.encode()) <= _MAX_PATH
 
@@ -99,6 +122,8 @@ _TOO_LONG = f"is longer than {_MAX_TEXT} characters"
 _CHECKS: dict[str, tuple[Callable[[str], bool], str]] = {
     "ip": (_is_address, "is no address of another machine"),
     "host": (_is_host, "is no host name"),
+    "endpoint": (_is_endpoint, "is no host:port"),
+    "url": (_is_url, "is no URL of http or https that can be asked for"),
     "interface": (is_interface, "is no interface name"),
     "new_interface": (_is_new_interface, "cannot be the name of a new interface"),
     "member": (_is_member, "is no interface name, MAC of a NIC or bus path"),

@@ -60,10 +60,17 @@ class Reader:
             places = [finding.at, finding.other]
             if any(key[:depth] in self._wrong for key in places for depth in range(len(key) + 1)):
                 continue
+            if self._is_spoiled_item(finding.at):
+                continue
             see = f"; see {self._place(finding.other)}" if finding.other else ""
             given = finding.at if finding.at in self._lines else finding.other or finding.at
             text = f"{dotted(finding.at)}: {finding.text}{see}"
             self.mistakes.append((self._line(given), text))
+
+    def _is_spoiled_item(self, key: Key) -> bool:
+        """Tell whether ``key`` is an item of a list with a mistake inside, so it is not whole."""
+        item = bool(key) and isinstance(key[-1], int)
+        return item and any(wrong[: len(key)] == key for wrong in self._wrong)
 
     def _report(self, key: Key, text: str) -> None:
         where = dotted(key) or "the top level"

@@ -36,6 +36,8 @@ _SCALARS = {bool: Kind.BOOL, int: Kind.INT, float: Kind.FLOAT, str: Kind.TEXT}
 FORMS = {
     "ip": "an IP address of another machine",
     "host": "a host name or an IP address",
+    "endpoint": "host:port, an IPv6 address in brackets",
+    "url": "a URL of http or https, without a login in it",
     "interface": "an interface name, 1 to 15 bytes without space, / and :",
     "new_interface": "1 to 15 bytes without space, /, : and %, not lo, all or default",
     "member": "an interface name, a MAC (aa:bb:cc:dd:ee:ff) or a bus path (0000:3b:00.0, 1-1:1.0)",

@@ -13,6 +13,7 @@ from enum import Enum
 
 from linkhold.config.keepalive import KeepaliveSettings
 from linkhold.config.option import option
+from linkhold.config.paths import PathSettings
 
 
 class Mode(str, Enum):
@@ -302,6 +303,7 @@ class Settings:
     keepalive: KeepaliveSettings = option(
         KeepaliveSettings, "how long TCP connections live without traffic, and through an outage"
     )
+    paths: PathSettings = option(PathSettings, "what beyond this node must answer")
     mqtt: MqttSettings = option(MqttSettings, "the two legs")
     policy: PolicySettings = option(PolicySettings, "when training holds")
     alerts: AlertSettings = option(AlertSettings, "when people are told")

@@ -133,10 +133,11 @@ def _duration(option: Option, node: yaml.ScalarNode) -> float:
     meant = quantity("duration_s", node.value)
     if meant is None:
         raise WrongError(f"{_raw(node)} is no time")
-    problem = _bounds_problem(option, meant.amount)
+    seconds = float(meant.amount)  # 0.2s as 1/5 would be less than the bound 0.2
+    problem = _bounds_problem(option, seconds)
     if problem:
         raise WrongError(f"{_raw(node)} {problem}")
-    return float(meant.amount)
+    return seconds
 
 
 def _bounds_problem(option: Option, value: float | Fraction) -> str:

@@ -86,7 +86,13 @@ class Agent:
         self._watcher = NetworkWatcher(self._sensor, self._take_network)
         self._details = LinkDetails(self._sensor, self._take_network)
         folders = Folders(start.run_dir, start.state_dir)
-        self._keepers = Keepers(self._report_here, identity.machine_id, start.config_file, folders)
+        self._keepers = Keepers(
+            self._report_here,
+            identity.machine_id,
+            start.config_file,
+            folders,
+            lambda: self._memory.state.ways,
+        )
         self._previous: tuple[str, int] | None = None
         self._early: list[Reading] | None = []
         self._has_terminal = os.isatty(0)

@@ -53,6 +53,7 @@ class Connections:
     _audit_ns: int = 0
     _told: dict[str, int] = field(default_factory=dict)
     _counts: Mapping[str, int] | None = None
+    _failed: tuple[str, ...] = ()
 
     def look(self, settings: Settings, wanted: Timers | None) -> Seen:
         """Cover what is new and, when it is time, audit everything."""
@@ -93,9 +94,13 @@ class Connections:
             return
         done = (self._cover or Cover(self.state_dir)).restore()
         self._cover = None
-        log.info("cover is off: %d sockets have their old values again", done.restored)
+        if done.restored:
+            log.info("cover is off: %d sockets have their old values again", done.restored)
+        # What is left is tried again in each round, and told when it is news.
         for problem in done.problems:
-            log.warning("cover: %s", problem)
+            if problem not in self._failed:
+                log.warning("cover: %s", problem)
+        self._failed = done.problems
 
     def _audit(self, training: Training, profile_s: int | None) -> tuple[Happening, ...]:
         pids = frozenset(one.pid for one in training.processes)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from linkhold.actuators import namespaces, sysctls
 from linkhold.config.settings import Mode
@@ -30,13 +31,43 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from linkhold.actuators.namespaces import Host
+    from linkhold.actuators.sysctls import Change
     from linkhold.config.settings import Settings
+    from linkhold.decide.keepalive.sysctls import Decided
     from linkhold.decide.readings import Reading
-    from linkhold.model.keepalive import Values
+    from linkhold.model.keepalive import Timers, Values
 
+T = TypeVar("T")
 ROUND_S = 20.0
 """A round that takes longer is given up."""
+LOOK_S = 10.0
+"""The same for a look at training: /proc/PID may not answer while a process hangs in the kernel."""
 VISIT_AGAIN_S = 60.0
+AGAIN_S = 0.05
+
+
+class Turn:
+    """One call in a thread at a time, whatever became of those who waited for earlier ones.
+
+    A call that never comes back then costs one thread, not one each round. Belongs to the loop.
+    """
+
+    def __init__(self) -> None:
+        self._busy = threading.Lock()
+
+    async def take(self, call: Callable[[], T]) -> T:
+        """Wait for the earlier call to end, then run ``call`` and return or raise what it does."""
+        # A thread releases it, long after a waiter was cancelled: no event of the loop fits.
+        while not self._busy.acquire(blocking=False):  # noqa: ASYNC110
+            await asyncio.sleep(AGAIN_S)
+
+        def alone() -> T:
+            try:
+                return call()
+            finally:
+                self._busy.release()
+
+        return await in_thread(alone)
 
 
 class KeepaliveKeeper:
@@ -47,25 +78,19 @@ class KeepaliveKeeper:
         self._state_dir = state_dir
         self._connections = Connections(state_dir)
         self._loop = asyncio.get_running_loop()
-        self._settings: Settings | None = None
         self._rules = Rules()
         self._cloud = ""
         self._memories: dict[int, Memory] = {}
         self._known: dict[int, Values] = {}
         self._visit_ns = 0
         self._shown = Keepalive()
-        self._problem = ""
+        self._problem = self._trouble = ""
+        self._reading, self._looking = Turn(), Turn()
         self._task: asyncio.Task[None] | None = None
         self._repairs = 0
 
     def configure(self, settings: Settings) -> None:
-        """Use this configuration from now on. What was fought over is tried again."""
-        before, self._settings = self._settings, settings
-        if before is not None and (before.keepalive, before.mode) == (
-            settings.keepalive,
-            settings.mode,
-        ):
-            return
+        """Use this configuration from now on, also an equal one: a conflict ends with a reload."""
         self.stop()
         self._memories, self._known, self._visit_ns = {}, {}, 0
         self._task = self._loop.create_task(self._run(settings))
@@ -106,53 +131,91 @@ class KeepaliveKeeper:
         now_ns = time.monotonic_ns()
         again = now_ns >= self._visit_ns
         known = {} if again else self._known
-        host = await in_thread(lambda: namespaces.look(settings.keepalive.namespaces, known))
+        scope = settings.keepalive.namespaces
+        host = await self._reading.take(lambda: namespaces.look(scope, known))
         if again:
             self._visit_ns = now_ns + int(VISIT_AGAIN_S * 1e9)
-        looks = [await self._look_at(values, host, now_ns) for values in host.values]
+            await in_thread(lambda: self._forget(host))
+        looks = await self._looks(host, now_ns)
         self._known = {one.after.namespace: one.after for one in looks[1:]}
-        present = {one.after.namespace for one in looks}
+        present = {looks[0].after.namespace, *host.places}
         self._memories = {ns: m for ns, m in self._memories.items() if ns in present}
         want = self._rules.idle.timers if self._rules.idle else None
-        seen = await in_thread(lambda: self._connections.look(settings, want))
-        self._tell(looks, host.unseen, seen)
+        self._tell(looks, host.unseen, await self._connected(settings, want))
 
-    async def _look_at(self, values: Values, host: Host, now_ns: int) -> view.Look:
-        memory = self._memories.get(values.namespace, Memory())
-        decided = look(self._rules, memory, values.values, now_ns)
-        after = values
-        if decided.write and not values.error:
-            after = await self._write(values, decided.write, host)
+    def _forget(self, host: Host) -> None:
+        """Forget on disk what was found in namespaces that have ended."""
+        if host.there is not None:
+            with contextlib.suppress(HostError):  # a damaged record is said where it matters
+                sysctls.Record.load(self._state_dir).keep(host.there)
+
+    async def _connected(self, settings: Settings, want: Timers | None) -> Seen:
+        try:
+            call = self._looking.take(lambda: self._connections.look(settings, want))
+            return await asyncio.wait_for(call, LOOK_S)
+        except asyncio.TimeoutError:
+            problem = "a look at the processes that train takes too long"
+            return Seen(self._shown.connections, self._shown.covered, problem)
+
+    async def _looks(self, host: Host, now_ns: int) -> list[view.Look]:
+        """Decide for every namespace, write what is wanted, and return what became of it."""
+        decided = {
+            one.namespace: look(
+                self._rules, self._memories.get(one.namespace, Memory()), one.values, now_ns
+            )
+            for one in host.values
+        }
+        keys = {key for one in decided.values() for key in _new_keys(one)}
+        by = await in_thread(lambda: suspects(sorted(keys))) if keys else {}
+        changes = [
+            (one, decided[one.namespace].write)
+            for one in host.values
+            if decided[one.namespace].write and not one.error
+        ]
+        after = {one.namespace: one for one in host.values}
+        after |= {one.namespace: one for one in await self._write(changes, host)}
+        return [
+            self._looked(one, decided[one.namespace], after[one.namespace], by)
+            for one in host.values
+        ]
+
+    def _looked(
+        self, before: Values, decided: Decided, after: Values, by: Mapping[str, str]
+    ) -> view.Look:
         memory = written(decided.memory, decided.write, after.error)
-        self._memories[values.namespace] = memory
+        self._memories[before.namespace] = memory
         failed = memory.error if memory.error != decided.memory.error else ""
-        keys = [one.key for one in decided.differences if one.news or one.new_conflict]
-        by = await in_thread(lambda: suspects(keys)) if keys else {}
-        return view.Look(values, decided, after, by, failed)
+        mine = {key: by[key] for key in _new_keys(decided)}
+        return view.Look(before, decided, after, mine, failed)
 
-    async def _write(self, before: Values, write: Mapping[str, int], host: Host) -> Values:
-        self._repairs += len(write)
+    async def _write(self, changes: list[Change], host: Host) -> list[Values]:
+        if not changes:
+            return []
+        self._repairs += sum(len(write) for _, write in changes)
         try:
             put = namespaces.write_in(host.places)
-            return await in_thread(lambda: sysctls.apply(before, write, put, self._state_dir))
+            return await in_thread(lambda: sysctls.apply(changes, put, self._state_dir))
         except HostError as error:
-            return replace(before, error=str(error))
+            return [replace(before, error=str(error)) for before, _ in changes]
 
     def _tell(self, looks: list[view.Look], unseen: str, seen: Seen) -> None:
         now = Moment(time.monotonic_ns(), time.time())
         shown = view.view(self._rules, looks, self._shown, self._cloud, now)
-        trouble = shown.error or (f"not all namespaces are seen: {unseen}" if unseen else "")
-        shown = replace(
-            shown,
-            connections=seen.connections,
-            covered=seen.covered,
-            error=trouble or seen.problem,
-        )
+        unseen = f"not all namespaces are seen: {unseen}" if unseen else ""
+        trouble = "; ".join(filter(None, (shown.error, unseen, seen.problem)))
+        if trouble and trouble != self._trouble:
+            log.warning("keepalive: %s", trouble)
+        self._trouble = trouble
+        shown = replace(shown, connections=seen.connections, covered=seen.covered, error=trouble)
         happened = [*view.news(looks), *seen.news]
         if shown != self._shown or happened:
             self._shown = shown
             with contextlib.suppress(RuntimeError):
                 self._report(KeepaliveReading(shown, tuple(happened)))
+
+
+def _new_keys(decided: Decided) -> list[str]:
+    return [one.key for one in decided.differences if one.news or one.new_conflict]
 
 
 def suspects(keys: list[str]) -> dict[str, str]:

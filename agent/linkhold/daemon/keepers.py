@@ -13,6 +13,7 @@ from linkhold.daemon.bonds import BondKeeper
 from linkhold.daemon.keepalive import KeepaliveKeeper
 from linkhold.daemon.kernel_log import KernelLogKeeper
 from linkhold.daemon.prober import Prober
+from linkhold.daemon.reach import ReachKeeper
 from linkhold.daemon.uplinks import UplinkKeeper
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from linkhold.config.settings import Settings
     from linkhold.decide.readings import Reading
-    from linkhold.model import HostNetwork, NodeState
+    from linkhold.model import HostNetwork, NodeState, WayOut
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Folders:
 
 
 class Keepers:
-    """Bonds, their probes, uplinks, keepalive and the kernel's log."""
+    """Bonds, their probes, uplinks, keepalive, the kernel's log and what lies beyond."""
 
     def __init__(
         self,
@@ -41,12 +42,14 @@ class Keepers:
         machine_id: str,
         config_file: Path | None,
         folders: Folders,
+        ways: Callable[[], tuple[WayOut, ...]],
     ) -> None:
         self._prober = Prober(report, machine_id)
         self._uplinks = UplinkKeeper(report, machine_id)
         self._bonds = BondKeeper(report, config_file, self._prober.test)
         self._keepalive = KeepaliveKeeper(report, folders.state)
         self._kernel_log = KernelLogKeeper(report, folders.run)
+        self._reach = ReachKeeper(report, machine_id, ways)
 
     def begin(self, state: NodeState, *, new_boot: bool) -> None:
         """Take in what the agent before this one left; ``new_boot``: before the last boot."""
@@ -60,6 +63,7 @@ class Keepers:
         self._uplinks.see(host)
         self._bonds.see(host)
         self._kernel_log.see(host)
+        self._reach.see(host)
 
     def configure(self, settings: Settings) -> None:
         """Use this configuration from now on."""
@@ -67,6 +71,7 @@ class Keepers:
         self._uplinks.configure(settings)
         self._bonds.configure(settings)
         self._keepalive.configure(settings)
+        self._reach.configure(settings)
 
     @property
     def counters(self) -> dict[str, int]:
@@ -77,12 +82,14 @@ class Keepers:
             **self._bonds.counters,
             **self._keepalive.counters,
             **self._kernel_log.counters,
+            **self._reach.counters,
         }
 
     async def stop(self) -> None:
         """End; what they did to the host stays, as each of them says."""
         self._keepalive.stop()
         self._kernel_log.stop()
+        self._reach.stop()
         self._prober.stop()
         await self._uplinks.stop()
         self._bonds.stop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from linkhold.decide import bond_faults, bond_paths, bonds, links
+from linkhold.decide import bond_faults, bond_paths, bonds, links, reach_view
 from linkhold.decide.happening import Happening
 from linkhold.decide.readings import (
     AgentReading,
@@ -22,6 +22,7 @@ from linkhold.decide.readings import (
     OverflowReading,
     ParkedReading,
     PowerReading,
+    ReachReading,
     Reading,
     ReplayReading,
     SensorReading,
@@ -45,8 +46,8 @@ def absorb(
         return _see_power(memory.state, reading, now)
     if isinstance(reading, NoticesReading):
         return _see_notices(memory.state, reading)
-    if isinstance(reading, (BondPathsReading, BondMoveReading, UplinksReading)):
-        return _see_probes(memory.state, reading)
+    if isinstance(reading, (BondPathsReading, BondMoveReading, UplinksReading, ReachReading)):
+        return _see_probes(memory.state, reading, now)
     if isinstance(reading, (BondKeepsReading, KeepaliveReading, KernelLogNews, OrderReading)):
         return _see_kept(memory.state, reading)
     return _see_agent(memory.state, reading)
@@ -97,10 +98,15 @@ def _ordered(state: NodeState, happening: Happening) -> Happening:
 
 
 def _see_probes(
-    state: NodeState, reading: BondPathsReading | BondMoveReading | UplinksReading
+    state: NodeState,
+    reading: BondPathsReading | BondMoveReading | UplinksReading | ReachReading,
+    now: Moment,
 ) -> tuple[NodeState, list[Happening]]:
     if isinstance(reading, BondMoveReading):
         return state, [bond_paths.moved(reading)]
+    if isinstance(reading, ReachReading):
+        found = reach_view.compare(state.reach, reading.causes, now.mono_ns)
+        return replace(state, reach=reading.causes), found
     if isinstance(reading, UplinksReading):
         return replace(state, uplinks=reading.uplinks), list(reading.news)
     found = list(bond_paths.compare(state.bond_paths, reading.bonds))

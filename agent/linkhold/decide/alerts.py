@@ -7,7 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from linkhold.config.settings import LinkSettings, Role
-from linkhold.decide import bond_faults, bond_paths, incident_view, keep_view, paths, uplink_view
+from linkhold.decide import (
+    bond_faults,
+    bond_paths,
+    incident_view,
+    keep_view,
+    paths,
+    reach_view,
+    uplink_view,
+)
 from linkhold.decide.debounce import Debounced, Delays
 from linkhold.decide.happening import Happening
 from linkhold.decide.keepalive.view import conditions as keepalive_conditions
@@ -120,6 +128,7 @@ def _told(settings: Settings, state: NodeState) -> Iterator[Condition]:
     for other in (
         *uplink_view.conditions(state.uplinks),
         *keepalive_conditions(state.keepalive),
+        *reach_view.conditions(state.reach, state.network),
     ):
         yield Condition(*other)
     yield from _lost_route(state)

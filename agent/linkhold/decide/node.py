@@ -10,7 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from linkhold.decide import alerts, bond_paths, keep_view, links, paths, policy, uplink_view
+from linkhold.decide import (
+    alerts,
+    bond_paths,
+    keep_view,
+    links,
+    paths,
+    policy,
+    reach_view,
+    uplink_view,
+)
 from linkhold.decide.absorb import absorb
 from linkhold.decide.debounce import Debounced, Delays, flap_end_ns, is_flapping
 from linkhold.decide.happening import Happening
@@ -144,7 +153,8 @@ def _judge_network(context: Context, state: NodeState, host: HostNetwork) -> _Vi
         return _View(ways, Network.UNKNOWN, (f"the agent does not see the links: {blind}",))
     network, cause = paths.judge(context.settings, host, ways, state.bonds)
     network, cause = uplink_view.judge(state.uplinks, network, cause)
-    return _View(ways, *keep_view.judge(state.keeps, network, cause))
+    network, cause = keep_view.judge(state.keeps, network, cause)
+    return _View(ways, *reach_view.judge(state.reach, network, cause))
 
 
 def _network_edge(
@@ -190,7 +200,9 @@ def _damp(
     dark = state.power.state in {PowerState.BATTERY, PowerState.LOW}
     held, settled, battery = _delays(settings)
     return _Damped(
-        memory.uploads_held.observe(down, now.mono_ns, held),
+        memory.uploads_held.observe(
+            down or reach_view.storage_dead(state.reach), now.mono_ns, held
+        ),
         memory.settled_down.observe(down, now.mono_ns, settled),
         memory.on_battery.observe(dark, now.mono_ns, battery),
     )

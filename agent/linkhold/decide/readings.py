@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from linkhold.model import BondKeep, BondPaths, HostNetwork, Notice, Power, Uplinks
     from linkhold.model.incidents import KernelLog
     from linkhold.model.keepalive import Keepalive
+    from linkhold.model.probes import Cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,13 @@ class KernelLogNews:
 
 
 @dataclass(frozen=True, slots=True)
+class ReachReading:
+    """Everything beyond this node that is dead now, as probes found it."""
+
+    causes: tuple[Cause, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class AgentReading:
     """Something about the agent itself; becomes an event ``agent.<what>`` with this data."""
 
@@ -192,6 +200,7 @@ Reading = (
     | BondKeepsReading
     | KeepaliveReading
     | KernelLogNews
+    | ReachReading
     | AgentReading
     | Tick
 )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from linkhold.model.keeping import BondKeep
     from linkhold.model.network import BondPaths, BondView, HostNetwork, LinkHistory, WayOut
+    from linkhold.model.probes import Cause
 
 
 class Network(str, Enum):
@@ -212,6 +213,7 @@ class NodeState:
     uplinks: Uplinks = Uplinks()
     keepalive: Keepalive = Keepalive()
     kernel_log: KernelLog = KernelLog()
+    reach: tuple[Cause, ...] = ()
     network: Network = Network.UNKNOWN
     network_since: Moment = Moment(0, 0.0)
     cause: tuple[str, ...] = ()

@@ -41,3 +41,30 @@ class Answer:
     def works(self) -> bool:
         """Whether the way to the target carries traffic both ways."""
         return self.heard in (Heard.ANSWERS, Heard.REFUSED)
+
+
+class CauseKind(str, Enum):
+    """Why the network is no better, as events and alerts call it."""
+
+    DEFAULT_ROUTE_LOST = "default_route_lost"
+    PATH_DEAD = "path_dead"
+    DNS_DEAD = "dns_dead"
+    STORAGE_DEAD = "storage_dead"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why the network is no better. ``subject`` is who, ``text`` a sentence for people.
+
+    ``since_ns`` is CLOCK_MONOTONIC. ``because`` names the aim, or ``default route``, whose loss
+    explains it; empty at the root. ``partial``: others of its kind still answer. ``first_hop``: it
+    is a gateway of this node.
+    """
+
+    kind: CauseKind
+    subject: str
+    text: str
+    since_ns: int
+    because: str = ""
+    partial: bool = False
+    first_hop: bool = False

@@ -11,6 +11,7 @@ import array
 import fcntl
 import socket
 import struct
+from dataclasses import dataclass
 from pathlib import Path
 
 SIOCETHTOOL = 0x8946
@@ -35,14 +36,29 @@ def is_vf(name: str) -> bool:
     return Path(f"/sys/class/net/{name}/device/physfn").exists()
 
 
-def driver_and_bus(name: str) -> tuple[str, str]:
-    """Return driver and bus address of interface ``name``; empty where unknown. May block."""
+@dataclass(frozen=True, slots=True)
+class DriverInfo:
+    """What a driver says of itself and of the card; empty where unknown."""
+
+    driver: str = ""
+    version: str = ""
+    firmware: str = ""
+    bus: str = ""
+
+
+def driver_info(name: str) -> DriverInfo:
+    """Return driver, versions and bus address of interface ``name``. May block."""
     request = _DRVINFO.pack(ETHTOOL_GDRVINFO, *[b""] * 6, *[0] * 5)
     answer = _ethtool(name, request)
     if answer is None:
-        return "", ""
-    fields = _DRVINFO.unpack(answer)
-    return _text(fields[1]), _text(fields[4])
+        return DriverInfo()
+    return DriverInfo(*map(_text, _DRVINFO.unpack(answer)[1:5]))
+
+
+def driver_and_bus(name: str) -> tuple[str, str]:
+    """Return driver and bus address of interface ``name``; empty where unknown. May block."""
+    info = driver_info(name)
+    return info.driver, info.bus
 
 
 def speed_mbps(name: str) -> int | None:

@@ -8,17 +8,18 @@ ever slower, and what it cannot tell is reported as an error of each UPS.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import re
 import socket
-import ssl
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from linkhold.model.power_sources import UpsReport
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterator
 
 MAX_LINE_BYTES = 4096
@@ -45,7 +46,7 @@ class NutServer:
     port: int = 3493
     upses: tuple[str, ...] = ()
     user: str = ""
-    password: str = ""
+    password: str = field(default="", repr=False)
     login: bool = False
     tls: ssl.SSLContext | None = None
     poll_s: float = 3.0
@@ -185,9 +186,6 @@ class _Lines(asyncio.Protocol):
         """Send a command and return the answer's line; raises _Refused for ``ERR``."""
         if self._transport is None or "\n" in command:
             raise ValueError("a command of one line needs a connection")
-        # upsd writes line by line and waits for each ACK (Nagle), which we would delay by 40 ms.
-        connected = self._transport.get_extra_info("socket")
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
         self._transport.write(command.encode() + b"\n")
         return await self._line()
 
@@ -224,15 +222,27 @@ class _Lines(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
         self._transport = cast("asyncio.Transport", transport)
+        self._acknowledge_at_once()
 
     def data_received(self, data: bytes) -> None:
         """Keep what came, up to a bound: more is not read before it is used."""
         self._buffer += data
+        self._acknowledge_at_once()
         self._news.set()
         if len(self._buffer) > MAX_LINE_BYTES * MAX_LIST_LINES:
             self.close()
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def _acknowledge_at_once(self) -> None:
+        """Delay no ACK: upsd writes line by line and waits for each (Nagle), else 40 ms a list.
+
+        The kernel forgets it with every segment (tcp(7), TCP_QUICKACK).
+        """
+        connected = self._transport.get_extra_info("socket") if self._transport else None
+        if connected is not None:
+            with contextlib.suppress(OSError):
+                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncio's name
         """Wake whoever waits."""
         self._ended = True
         self._news.set()

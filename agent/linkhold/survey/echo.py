@@ -7,16 +7,9 @@ import ipaddress
 import os
 import select
 import socket
-import struct
 import time
 
-from linkhold.frames.checksum import checksum
-
-ECHO_REQUEST = {4: 8, 6: 128}
-ECHO_REPLY = {4: 0, 6: 129}
-"""RFC 792 and RFC 4443."""
-_ECHO = struct.Struct("!BBHHH")
-IPV4 = 4
+from linkhold.frames.echo import IPV4, reply_payload, request
 
 
 def answers(host: str, *, timeout_s: float = 1.0, tries: int = 2) -> bool | None:
@@ -37,7 +30,7 @@ def answers(host: str, *, timeout_s: float = 1.0, tries: int = 2) -> bool | None
 
 def _ask(raw: socket.socket, host: str, version: int, sequence: int, timeout_s: float) -> bool:
     mark = os.urandom(8)
-    raw.sendto(request(version, sequence, mark), (host, 0))
+    raw.sendto(request(version, os.getpid(), sequence, mark), (host, 0))
     end = time.monotonic() + timeout_s
     while (left_s := end - time.monotonic()) > 0:
         if not select.select([raw], [], [], left_s)[0]:
@@ -45,24 +38,3 @@ def _ask(raw: socket.socket, host: str, version: int, sequence: int, timeout_s: 
         if reply_payload(version, raw.recv(2048)) == mark:
             return True
     return False
-
-
-def request(version: int, sequence: int, payload: bytes) -> bytes:
-    """Return an echo request of IP ``version``.
-
-    The kernel fills in the checksum of ICMPv6 (RFC 3542, section 3.1).
-    """
-    head = _ECHO.pack(ECHO_REQUEST[version], 0, 0, os.getpid() & 0xFFFF, sequence & 0xFFFF)
-    check = checksum(head + payload) if version == IPV4 else 0
-    return head[:2] + struct.pack("!H", check) + head[4:] + payload
-
-
-def reply_payload(version: int, data: bytes) -> bytes | None:
-    """Return the payload of an echo reply as a raw socket delivers it; None for other packets.
-
-    With IPv4 the IP header comes first (raw(7)).
-    """
-    start = (data[0] & 0xF) * 4 if version == IPV4 and data else 0
-    if data[start : start + 1] != bytes((ECHO_REPLY[version],)):
-        return None
-    return data[start + _ECHO.size :]

@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from linkhold.frames import echo
 from linkhold.model import Unavailable
-from linkhold.survey import echo
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -98,7 +98,8 @@ class EchoStream:
 
     def _send(self, number: int) -> None:
         self._sent[number] = time.monotonic()
-        packet = echo.request(self._version, number, _MARK.pack(self._mark, number))
+        payload = _MARK.pack(self._mark, number)
+        packet = echo.request(self._version, os.getpid(), number, payload)
         try:
             self._socket.sendto(packet, (self._host, 0))
         except OSError:  # no route, no buffer: lost like any other

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from linkhold.decide.training import Found, evidence, grouped, kept
 from linkhold.decide.training.grouping import above
-from linkhold.decide.training.marks import MARKERS, devices, launcher, program
+from linkhold.decide.training.marks import MARKERS, devices, is_tester, launcher, program
 from linkhold.model.jobs import Training, TrainingProcess
 from linkhold.survey.namespaces import inode_of
 from linkhold.survey.processes import pids
@@ -145,7 +145,7 @@ def _shown(reader: Reader, stat: _Stat, read: _Read, *, gpus: bool) -> tuple[str
         opened = devices(open_files(reader, stat.pid), stat.comm)
         if opened:
             return (f"has {', '.join(opened)} open",)
-    if stat.bytes < TORCH_BYTES or not program(read.words).python:
+    if stat.bytes < TORCH_BYTES or not program(read.words).python or is_tester(read.words):
         return ()
     maps = _bytes(reader, stat.pid, "maps", MAPS_BYTES) or b""
     return ("has PyTorch loaded",) if any(name in maps for name in _TORCH) else ()

@@ -167,6 +167,17 @@ CATALOGUE: Mapping[str, EventType] = {
         "connections of a training job that no keepalive watches",
         ("job", "unprotected", "connections", "text"),
     ),
+    "path.path_dead": EventType(
+        "a gateway or target does not answer", ("text", "because", "partial")
+    ),
+    "path.dns_dead": EventType("a resolver does not resolve", ("text", "because", "partial")),
+    "path.storage_dead": EventType(
+        "the storage that uploads go to cannot be reached", ("text", "because", "partial")
+    ),
+    "path.default_route_lost": EventType(
+        "the default route is gone, as probes see it", ("text", "because", "partial")
+    ),
+    "path.alive": EventType("it answers again", ("was", "lasted_s")),
     "nic.incident": EventType("the kernel's log tells of a fault of a NIC", INCIDENT),
     "nic.incident_raised": EventType("a fault of a NIC is worse than it seemed", INCIDENT),
     "nic.incident_closed": EventType(

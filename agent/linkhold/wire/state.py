@@ -162,6 +162,7 @@ def _detail(host: HostNetwork, state: NodeState, agent: Mapping[str, Any]) -> di
         "uplinks": _uplinks(state.uplinks),
         "keepalive": _keepalive(state.keepalive),
         "kernel_log": kernel_log_document(state.kernel_log),
+        "beyond": [{**_fields(one), "kind": one.kind.value} for one in state.reach],
         "power": {
             "runtime_s": state.power.runtime_s,
             "source": state.power.source,

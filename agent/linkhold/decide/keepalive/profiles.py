@@ -120,9 +120,15 @@ def probes_for(timers: Timers, survive_s: float) -> int:
 
 
 def good_enough(present: Timers, want: Wanted, survive_s: float) -> bool:
-    """Whether values that are there already meet both aims as well as the wanted ones do."""
-    survives = min(survive_s, want.timers.most_survived_s)
-    return present.gap_s <= want.timers.gap_s and present.most_survived_s >= survives
+    """Whether values that are there already meet both aims as well as the wanted ones do.
+
+    Both ends count: many short probes after a long idle time have the same luckiest connection,
+    and end the unlucky ones early.
+    """
+    least_s = min(survive_s, want.timers.least_survived_s)
+    most_s = min(survive_s, want.timers.most_survived_s)
+    survives = present.least_survived_s >= least_s and present.most_survived_s >= most_s
+    return survives and present.gap_s <= want.timers.gap_s
 
 
 def _profile(settings: KeepaliveSettings, cloud: str) -> tuple[Profile, tuple[str, ...]]:
@@ -159,11 +165,19 @@ def _reasons(timers: Timers, limit: Limit | None, survive_s: float) -> list[str]
     reasons = []
     if limit is not None:
         reasons.append(
-            f"{limit.what} forget an idle connection after {limit.idle_s} s at the earliest: "
-            f"a probe after {timers.time_s} s keeps it known even when two are lost"
+            f"an idle connection is forgotten after {limit.idle_s} s at the earliest, by "
+            f"{limit.what}: a probe every {timers.gap_s} s keeps it known even when two are lost"
         )
-    reasons.append(
-        f"{timers.probes} probes, {timers.interval_s} s apart, let idle connections live through "
-        f"the {survive_s:g} s of keepalive.survive"
-    )
+    probes = f"{timers.probes} probes, {timers.interval_s} s apart,"
+    if timers.least_survived_s >= survive_s:
+        reasons.append(
+            f"{probes} let idle connections live through the {survive_s:g} s of keepalive.survive"
+        )
+    elif timers.most_survived_s >= survive_s:
+        reasons.append(
+            f"{probes} let every idle connection live through {timers.least_survived_s} s and the "
+            f"luckiest through {timers.most_survived_s} s; keepalive.survive is {survive_s:g} s"
+        )
+    else:
+        reasons.append(f"{probes} are the most that a socket takes")
     return reasons

@@ -145,7 +145,8 @@ def look(rules: Rules, memory: Memory, values: Mapping[str, int], now_ns: int) -
                 key,
                 want,
                 seen,
-                news=memory.told.get(key) != (want, seen),
+                # Who rewrites a value in a loop with ever new ones makes no event of each.
+                news=memory.told.get(key) != (want, seen) and not before.gave_up,
                 conflict=after.gave_up,
                 new_conflict=after.gave_up and not before.gave_up,
             )

@@ -85,7 +85,7 @@ def _judge(vendor: str, answer: Answer) -> Judged:
     if answer.status == UNAVAILABLE and answer.path.endswith(gcp.UPCOMING):
         # Observed on every machine type without a plan.
         return Judged(Known.YES, "503 here means that nothing is planned")
-    raise Odd(_status_text(answer.status))
+    raise Odd(status_text(answer.status))
 
 
 def _silence(vendor: str, answer: Answer) -> Judged:
@@ -94,13 +94,16 @@ def _silence(vendor: str, answer: Answer) -> Judged:
     A vendor whose service has a name is elsewhere when the name is unknown; a fixed address that
     does not answer tells nothing on a machine that is known to be this vendor's.
     """
+    if answer.heard_before:
+        return Judged(Known.UNKNOWN, "no answer within the time, from a service that was there")
     if not vendor or vendor_of(answer.url) == "gcp" or "tencentyun" in answer.url:
         return Judged(Known.ABSENT, "no answer at first contact: no such service on this machine")
     more = "; the first call may take two minutes" if vendor == "azure" else ""
     return Judged(Known.UNKNOWN, f"no answer within the time{more}")
 
 
-def _status_text(status: int) -> str:
+def status_text(status: int) -> str:
+    """Return in words why an answer with this HTTP status cannot be believed."""
     if status in _ODD_STATUS:
         return _ODD_STATUS[status]
     if 300 <= status < 400:  # noqa: PLR2004 -- the range of redirects

@@ -18,6 +18,7 @@ BLIND_ANSWERS = 3
 MAX_NOTICES = 32
 """A service that announces more is not believed further: nothing is unbounded."""
 STARTED = "started"
+LATE_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,8 @@ def _deadline(
 
     The node's wall clock may be wrong by more than a notice is long. Without a Date header it is
     all there is. The Date was written after the request left and is cut to whole seconds; counted
-    from the request, the deadline is right to a second and the time of one answer.
+    from the request, the deadline is right to a second. What was held back for longer (a long poll,
+    the first call of Azure) was dated when it was sent.
     """
     if announced.kind == "rebalance":
         return None  # its time is when the risk rose, not when something ends
@@ -125,7 +127,8 @@ def _deadline(
         return None if left_s is None else _after(now, left_s, now.mono_ns)
     if polled.judged.date_s is None:
         return _after(now, announced.at_s - now.wall_s, now.mono_ns)
-    return _after(now, announced.at_s - polled.judged.date_s, polled.asked_ns)
+    from_ns = max(polled.asked_ns, now.mono_ns - LATE_NS)
+    return _after(now, announced.at_s - polled.judged.date_s, from_ns)
 
 
 def _after(now: Moment, left_s: float, from_ns: int) -> Moment:

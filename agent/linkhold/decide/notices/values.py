@@ -25,8 +25,8 @@ class Known(str, Enum):
 class Answer:
     """One answer: ``url`` as asked, ``status`` None when nothing came back.
 
-    ``headers`` have lower-case names; None where they are not known (a recorded answer).
-    ``this_vm`` is this machine's name for Azure, empty when unknown.
+    ``headers`` are None where they are not known (a recorded answer). ``this_vm`` is this
+    machine's name for Azure, empty when unknown. ``heard_before``: the service has answered once.
     """
 
     url: str
@@ -34,6 +34,7 @@ class Answer:
     body: str = ""
     headers: Mapping[str, str] | None = None
     this_vm: str = ""
+    heard_before: bool = False
 
     @property
     def path(self) -> str:

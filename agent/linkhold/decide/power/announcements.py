@@ -28,7 +28,7 @@ UPSMON: dict[str, _Entry] = {
     "REPLBATT": (What.DEGRADED, "replace battery", None),
     "CAL": (What.CALIBRATION, "", None),
     "NOTCAL": (What.OK, "", None),
-    "OFF": (What.OUTLET_OFF, "output off", None),
+    "OFF": (What.DEGRADED, "output off", None),
     "NOTOFF": (What.OK, "", None),
     "BYPASS": (What.DEGRADED, "bypass", None),
     "NOTBYPASS": (What.OK, "", None),

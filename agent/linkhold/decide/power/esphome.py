@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from linkhold.decide.power.meaning import Meaning, What, meaning
+from linkhold.decide.power.meaning import Meaning, Watched, What, meaning
 from linkhold.decide.power.words import (
     INVERSE_NAMES,
     MAINS_NAMES,
@@ -22,7 +22,7 @@ ENTITY_LEVELS = 4
 RELAYS = frozenset({"switch", "light", "output"})
 
 
-def esphome(topic: list[str], text: str) -> Meaning:
+def esphome(topic: list[str], text: str, _watched: Watched) -> Meaning:
     """Return what a message of an ESPHome device means."""
     if topic[-1] == "status" and len(topic) < ENTITY_LEVELS:
         return status_of_sensor(text, "the device's will")

@@ -11,7 +11,7 @@ from linkhold.model import Severity
 class What(str, Enum):
     """The meanings. ``none``: understood, says nothing of power; ``ignored``: not to be read.
 
-    ``outlet_off``: mains are there, but the outlet or the UPS's output is switched off.
+    ``outlet_off``: mains are there, but the outlet is switched off.
     """
 
     OK = "power_ok"
@@ -49,7 +49,8 @@ class Meaning:
 
     ``reason`` is what is wrong, if something is; ``channel`` the outlet it is about; ``volts``
     what was measured; ``tokens`` the words of a UPS. ``alive`` is what a message about the
-    sensor itself says: True for online, None for every other message.
+    sensor itself says: True for online, None for every other message. ``aspect`` is ``input`` or
+    ``outlet`` for what only tells of that.
     """
 
     what: What
@@ -60,6 +61,29 @@ class Meaning:
     volts: float | None = None
     tokens: tuple[str, ...] = ()
     alive: bool | None = None
+    aspect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What of a device is watched; empty: whatever it tells.
+
+    ``aspect`` is ``input`` (a contact that closes while mains are there) or ``outlet`` (its relay
+    and meter); a device with both must not answer for one with the other. ``channel`` is the
+    number or name of the input or outlet.
+    """
+
+    aspect: str = ""
+    channel: str = ""
+
+    def admits(self, found: Meaning) -> bool:
+        """Tell whether a meaning is about what is watched; one without an aspect always is."""
+        if not found.aspect:
+            return True
+        return self.aspect in {"", found.aspect} and self.channel in {"", found.channel}
+
+
+ANYTHING = Watched()
 
 
 def meaning(what: What, why: str, severity: Severity | None = None, **more: object) -> Meaning:
@@ -81,11 +105,12 @@ def retained(found: Meaning) -> Meaning:
     return found
 
 
-def worst(found: list[Meaning]) -> Meaning | None:
-    """Return the one of several that matters most; None for an empty list."""
+def worst(found: list[Meaning], watched: Watched = ANYTHING) -> Meaning | None:
+    """Return what matters most of what is watched; None where nothing is."""
     order = (What.SHUTDOWN, What.LOW, What.LOST, What.OUTLET_OFF, What.DEGRADED, What.OK)
+    admitted = [one for one in found if watched.admits(one)]
     for what in order:
-        for one in found:
+        for one in admitted:
             if one.what is what:
                 return one
-    return found[0] if found else None
+    return admitted[0] if admitted else None

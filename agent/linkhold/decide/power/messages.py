@@ -6,8 +6,8 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from linkhold.decide.power import announcements, esphome, generic, shelly, tasmota, tokens, zigbee
-from linkhold.decide.power.meaning import Meaning, retained
-from linkhold.decide.power.words import ignored, parsed
+from linkhold.decide.power.meaning import ANYTHING, Meaning, Watched, retained
+from linkhold.decide.power.words import ignored, nothing, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ class Dialect(str, Enum):
     GENERIC = "generic"
 
 
-_BY_TOPIC: dict[Dialect, Callable[[list[str], str], Meaning]] = {
+_BY_TOPIC: dict[Dialect, Callable[[list[str], str, Watched], Meaning]] = {
     Dialect.TASMOTA: tasmota.tasmota,
     Dialect.ESPHOME: esphome.esphome,
     Dialect.SHELLY_GEN1: shelly.gen1,
@@ -54,11 +54,15 @@ _BY_TEXT: dict[Dialect, Callable[[str], Meaning]] = {
 
 
 def judge(
-    dialect: Dialect, message: SensorMessage, mapping: generic.Mapping | None = None
+    dialect: Dialect,
+    message: SensorMessage,
+    mapping: generic.Mapping | None = None,
+    watched: Watched = ANYTHING,
 ) -> Meaning:
     """Return what a message means in ``dialect``. Never raises, whatever the bytes are.
 
-    A generic message without ``mapping`` is judged by names, for people who ask.
+    A generic message without ``mapping`` is judged by names, for people who ask; ``watched`` says
+    which input or outlet of a device with several counts.
     """
     levels = [level for level in message.topic.split("/") if level] or [""]
     if is_command(message.topic):
@@ -71,7 +75,7 @@ def judge(
         text = message.payload.decode()
     except UnicodeDecodeError:
         return ignored("no valid UTF-8")
-    found = _judge_text(dialect, levels, text.removeprefix("\ufeff"), mapping)
+    found = _judge_text(dialect, levels, text.removeprefix("\ufeff"), mapping, watched)
     return retained(found) if message.retained else found
 
 
@@ -86,14 +90,19 @@ def is_command(topic: str) -> bool:
 
 
 def _judge_text(
-    dialect: Dialect, levels: list[str], text: str, mapping: generic.Mapping | None
+    dialect: Dialect,
+    levels: list[str],
+    text: str,
+    mapping: generic.Mapping | None,
+    watched: Watched,
 ) -> Meaning:
     if dialect in _BY_TEXT:
         return _BY_TEXT[dialect](_status_in(text))
     if not text.strip():
         return ignored("empty: the topic was cleared")
     if dialect in _BY_TOPIC:
-        return _BY_TOPIC[dialect](levels, text)
+        found = _BY_TOPIC[dialect](levels, text, watched)
+        return found if watched.admits(found) else nothing("it is not of what is watched")
     return generic.guessed(levels, text) if mapping is None else generic.mapped(mapping, text)
 
 

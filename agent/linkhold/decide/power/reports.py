@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkhold.decide.power.meaning import What, meaning
+from linkhold.decide.power.meaning import ANYTHING, Watched, What, meaning
 from linkhold.decide.power.messages import Dialect, is_command, judge
 from linkhold.decide.power.tokens import nut_status
 from linkhold.decide.power.values import Said
@@ -32,10 +32,14 @@ def of_ups(source: str, report: UpsReport) -> Said:
 
 
 def of_message(
-    source: str, dialect: Dialect, message: SensorMessage, mapping: Mapping | None = None
+    source: str,
+    dialect: Dialect,
+    message: SensorMessage,
+    mapping: Mapping | None = None,
+    watched: Watched = ANYTHING,
 ) -> Said:
     """Return what an MQTT message of a configured sensor says."""
-    found = judge(dialect, message, mapping)
+    found = judge(dialect, message, mapping, watched)
     if found.what is What.IGNORED and message.retained and is_command(message.topic):
         reason = f"a command is retained on {message.topic}: it switches at each reconnect"
         found = meaning(What.IGNORED, found.why, reason=reason)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from linkhold.decide.power.meaning import Meaning, What, meaning, worst
+from linkhold.decide.power.meaning import Meaning, Watched, What, meaning, worst
 from linkhold.decide.power.words import (
+    contact,
     ignored,
     is_broken,
     mains,
@@ -28,7 +30,7 @@ NOTIFICATIONS = frozenset({"NotifyStatus", "NotifyFullStatus"})
 GEN1_CHANNEL_LEVELS = 4
 
 
-def gen1(topic: list[str], text: str) -> Meaning:
+def gen1(topic: list[str], text: str, _watched: Watched) -> Meaning:
     """Return what a message of a Shelly of the first generation means."""
     if topic[-1] == "online":
         return status_of_sensor(text, "the device's will")
@@ -37,7 +39,7 @@ def gen1(topic: list[str], text: str) -> Meaning:
     if len(topic) > GEN1_CHANNEL_LEVELS:
         return nothing(f"{topic[-1]} is a figure, zero means idle")
     if topic[2] == "input":
-        return mains(truth(text), f"input {topic[3]}, taken for 'mains present',", text)
+        return contact(text, f"input {topic[3]}", topic[3])
     return _relay(topic[3], text)
 
 
@@ -50,7 +52,7 @@ def _relay(channel: str, text: str) -> Meaning:
     return outlet(on, f"relay {channel}", channel=channel)
 
 
-def gen2(topic: list[str], text: str) -> Meaning:
+def gen2(topic: list[str], text: str, watched: Watched) -> Meaning:
     """Return what a message of a later Shelly means."""
     if topic[-1] == "online":
         return status_of_sensor(text, "the device's will")
@@ -58,18 +60,18 @@ def gen2(topic: list[str], text: str) -> Meaning:
     if is_broken(text, value) or not isinstance(value, dict):
         return ignored("no whole JSON object where one is due")
     if len(topic) > 1 and topic[-2] == "status":
-        return _components({topic[-1]: value})
+        return _components({topic[-1]: value}, watched)
     method = value.get("method")
     if method is not None and method not in NOTIFICATIONS:
         return ignored(f"{str(method)[:40]} is an event or a command, no state")
     inner = value.get("params", value.get("result", value))
-    return _components(inner) if isinstance(inner, dict) else ignored("no status in it")
+    return _components(inner, watched) if isinstance(inner, dict) else ignored("no status in it")
 
 
-def _components(status: dict[str, Any]) -> Meaning:
+def _components(status: dict[str, Any], watched: Watched) -> Meaning:
     """Judge every component by itself: a broken one must not hide a good one."""
     found = list(_told(status))
-    return worst(found) or nothing("an update without a state: what is not in it is unchanged")
+    return worst(found, watched) or nothing("nothing of ours in it: what is not told is unchanged")
 
 
 def _told(status: dict[str, Any]) -> Iterator[Meaning]:
@@ -80,8 +82,7 @@ def _told(status: dict[str, Any]) -> Iterator[Meaning]:
         if kind == "switch" and isinstance(value.get("output"), bool):
             yield _switch(channel, value)
         elif kind == "input" and "state" in value:
-            said = value["state"]
-            yield mains(truth(said), f"input {channel}, taken for 'mains present',", said)
+            yield contact(value["state"], f"input {channel}", channel)
         elif kind in {"pm1", "em1", "em"} and (found := _meter(value)):
             yield found
         elif kind == "devicepower" and isinstance(value.get("external"), dict):
@@ -95,7 +96,9 @@ def _switch(channel: str, value: dict[str, Any]) -> Meaning:
     if reason and not value["output"]:
         return _tripped(channel, reason, volts)
     if reason:
-        return meaning(What.DEGRADED, f"switch {channel}: {reason}", reason=reason, volts=volts)
+        why = f"switch {channel}: {reason}"
+        found = meaning(What.DEGRADED, why, reason=reason, volts=volts)
+        return replace(found, aspect="outlet", channel=channel)
     return outlet(value["output"], f"switch {channel}", channel=channel, volts=volts)
 
 
@@ -109,5 +112,11 @@ def _meter(value: dict[str, Any]) -> Meaning | None:
 def _tripped(channel: str, reason: str, volts: float | None) -> Meaning:
     why = f"outlet {channel} tripped ({reason}): it will not come back by itself"
     return meaning(
-        What.OUTLET_OFF, why, Severity.CRITICAL, reason=reason, channel=channel, volts=volts
+        What.OUTLET_OFF,
+        why,
+        Severity.CRITICAL,
+        reason=reason,
+        channel=channel,
+        volts=volts,
+        aspect="outlet",
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from linkhold.decide.power.meaning import Meaning, What
 from linkhold.decide.power.tokens import TESTS, by_tokens
 from linkhold.model import Moment, PowerState
-from linkhold.model.power_sources import SourceKind, SourceReading
+from linkhold.model.power_sources import SourceReading
 
 if TYPE_CHECKING:
     from linkhold.decide.power.values import Said, Source, SourceRules
@@ -29,6 +29,7 @@ STATES = {
     What.OK: PowerState.OK,
     What.RESTORED: PowerState.OK,
     What.DEGRADED: PowerState.OK,
+    What.OUTLET_OFF: PowerState.OK,  # a plug that can say so has mains itself
     What.LOST: PowerState.BATTERY,
     What.LOW: PowerState.LOW,
     What.SHUTDOWN: PowerState.LOW,
@@ -69,7 +70,7 @@ def _taken(source: Source, said: Said, now: Moment) -> Source:
         tokens=found.tokens,
         low_since_ns=_since(source.low_since_ns, found.what is What.LOW, now_ns),
         test_since_ns=_since(source.test_since_ns, found.what is What.CALIBRATION, now_ns),
-        off_since_ns=_since(source.off_since_ns, found.what is What.OUTLET_OFF, now_ns),
+        off_since_ns=_since(source.off_since_ns, _is_off(found), now_ns),
     )
 
 
@@ -89,7 +90,7 @@ def look(rules: SourceRules, source: Source, now: Moment) -> Source:
     """Judge again what was said last: holds and debounces end with time alone."""
     if source.last is None:
         return source
-    raw, excused, degraded = _judged(rules, source, source.last, now.mono_ns)
+    raw, excused, degraded = _judged(source, source.last, now.mono_ns)
     since_ns = source.raw_ns if raw is source.raw else now.mono_ns
     settled = now.mono_ns >= since_ns + int(rules.debounce_s * SECOND)
     return replace(
@@ -103,7 +104,7 @@ def look(rules: SourceRules, source: Source, now: Moment) -> Source:
 
 
 def _judged(
-    rules: SourceRules, source: Source, said: Said, now_ns: int
+    source: Source, said: Said, now_ns: int
 ) -> tuple[PowerState, PowerState | None, tuple[str, ...]]:
     """Return the state, what a test excuses, and what somebody should look after."""
     found = said.meaning
@@ -118,13 +119,16 @@ def _judged(
         if _within(source.test_since_ns, TEST_MAX_S, now_ns):
             return PowerState.OK, real, ("calibration or self-test",)
         return real or PowerState.OK, None, ("a test that does not end",)
-    if found.what is What.OUTLET_OFF:
-        if rules.kind is SourceKind.SENSOR:
-            return PowerState.OK, None, (found.reason or "outlet off",)
+    if _is_off(found):
         held = _within(source.off_since_ns, OFF_HOLD_S, now_ns)
         return (source.raw if held else PowerState.UNKNOWN), None, ("output off",)
-    reasons = (found.reason or found.why,) if found.what is What.DEGRADED else ()
-    return STATES[found.what], None, reasons
+    worth_a_look = found.what in {What.DEGRADED, What.OUTLET_OFF}
+    return STATES[found.what], None, (found.reason or found.why,) if worth_a_look else ()
+
+
+def _is_off(found: Meaning) -> bool:
+    """Tell whether a UPS says that its output is off."""
+    return found.what is What.DEGRADED and "OFF" in found.tokens
 
 
 def _contradicts(said: Said) -> bool:

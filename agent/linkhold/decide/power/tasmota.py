@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from linkhold.decide.power.meaning import Meaning, What, meaning, worst
+from linkhold.decide.power.meaning import ANYTHING, Meaning, Watched, What, meaning, worst
 from linkhold.decide.power.words import (
+    contact,
     ignored,
     is_broken,
-    mains,
     mains_volts,
     measured,
     nothing,
@@ -28,7 +29,7 @@ _SWITCH = re.compile(r"^Switch(\d+)$")
 READ = re.compile(r"^(?:STATE|SENSOR|RESULT|STATUS(?:8|10|11)|POWER\d*)$")
 
 
-def tasmota(topic: list[str], text: str) -> Meaning:
+def tasmota(topic: list[str], text: str, watched: Watched) -> Meaning:
     """Return what a message of a Tasmota device means."""
     last = topic[-1].upper()
     if last == "LWT":
@@ -43,20 +44,20 @@ def tasmota(topic: list[str], text: str) -> Meaning:
         return ignored("the relay is neither on nor off") if on is None else _relay(relay, on)
     if not isinstance(value, dict):
         return ignored("no JSON object where one is due")
-    return _document(value)
+    return _document(value, watched)
 
 
-def _document(document: dict[str, Any]) -> Meaning:
+def _document(document: dict[str, Any], watched: Watched) -> Meaning:
     inner = next((document[k] for k in ("StatusSNS", "StatusSTS") if k in document), document)
     if not isinstance(inner, dict):
         return ignored("no JSON object where one is due")
     relays = [found for key, value in inner.items() if (found := _said_relay(key, value))]
-    if relays:
-        return worst(relays) or relays[0]
-    energy = inner.get("ENERGY")
-    if isinstance(energy, dict):
-        return _energy(energy)
-    return worst(list(_switches(inner))) or nothing("no relay, switch or meter in it")
+    meter = inner.get("ENERGY")
+    meters = [_energy(meter)] if isinstance(meter, dict) else []
+    switches = list(_switches(inner))
+    # Nobody says which one counts: a plug's own relay, its meter, then what hangs on it.
+    told = [*relays, *meters, *switches] if watched != ANYTHING else relays or meters or switches
+    return worst(told, watched) or nothing("no relay, switch or meter of ours in it")
 
 
 def _relay(relay: re.Match[str], on: bool) -> Meaning:  # noqa: FBT001 -- one of two states
@@ -75,7 +76,8 @@ def _energy(energy: dict[str, Any]) -> Meaning:
         if number(_first(energy.get("Voltage"))) is None:
             return nothing("the meter tells no voltage")
         return nothing("no voltage behind the relay; the plug itself still has mains")
-    return measured(volts) or meaning(What.OK, f"the meter has {volts:g} V", volts=volts)
+    found = measured(volts) or meaning(What.OK, f"the meter has {volts:g} V", volts=volts)
+    return replace(found, aspect="outlet")
 
 
 def _first(value: Any) -> Any:
@@ -85,6 +87,6 @@ def _first(value: Any) -> Any:
 
 def _switches(document: dict[str, Any]) -> Iterator[Meaning]:
     for key, value in document.items():
-        if _SWITCH.match(key):
+        if found := _SWITCH.match(key):
             said = value.get("Action", value) if isinstance(value, dict) else value
-            yield mains(truth(said), f"{key}, taken for 'mains present',", said)
+            yield contact(said, key, found[1])

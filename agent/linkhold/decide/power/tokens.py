@@ -23,7 +23,20 @@ TROUBLES = {
 }
 """Words that a UPS on line must not hide (R53), in the order in which they are told."""
 
-HARMLESS = {"WAIT", "OL", "OB", "LB", "HB", "CHRG", "DISCHRG", "TRIM", "BOOST", "ECO", "SLAVE", "HE"}
+HARMLESS = {
+    "WAIT",
+    "OL",
+    "OB",
+    "LB",
+    "HB",
+    "CHRG",
+    "DISCHRG",
+    "TRIM",
+    "BOOST",
+    "ECO",
+    "SLAVE",
+    "HE",
+}
 FORCED = {"FSD", "SD"}
 TESTS = {"CAL", "TEST", "SELFTEST"}
 
@@ -108,7 +121,7 @@ def _output(has: set[str], tokens: tuple[str, ...]) -> Meaning | None:
         return None
     why = "the UPS says that its output is off; some say so for a moment in a self-test"
     severity = Severity.WARNING if "OL" in has else Severity.CRITICAL
-    return meaning(What.OUTLET_OFF, why, severity, reason="output off", tokens=tokens)
+    return meaning(What.DEGRADED, why, severity, reason="output off", tokens=tokens)
 
 
 def _battery(has: set[str], tokens: tuple[str, ...]) -> Meaning | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 from linkhold.decide.power.meaning import Meaning, What, meaning
@@ -98,6 +99,12 @@ def mains(
     return meaning(what, f"{why} says that mains are {'there' if there else 'gone'}")
 
 
+def contact(said: Any, name: str, channel: str) -> Meaning:
+    """Return what an input says that is closed while mains are there."""
+    found = mains(truth(said), f"{name}, taken for 'mains present',", said)
+    return replace(found, aspect="input", channel=channel)
+
+
 def outlet(
     on: bool,  # noqa: FBT001
     why: str,
@@ -107,10 +114,11 @@ def outlet(
 ) -> Meaning:
     """Return what a switched outlet says: its relay is no witness of mains."""
     if on:
-        found = measured(volts)
-        return found or meaning(What.OK, f"{why} is on", channel=channel, volts=volts)
-    detail = f", mains are there ({volts:g} V)" if volts else ""
-    return meaning(What.OUTLET_OFF, f"{why} is switched off{detail}", channel=channel, volts=volts)
+        found = measured(volts) or meaning(What.OK, f"{why} is on", volts=volts)
+    else:
+        detail = f", mains are there ({volts:g} V)" if volts else ""
+        found = meaning(What.OUTLET_OFF, f"{why} is switched off{detail}", volts=volts)
+    return replace(found, aspect="outlet", channel=channel)
 
 
 def measured(volts: float | None) -> Meaning | None:

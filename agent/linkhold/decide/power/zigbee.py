@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from linkhold.decide.power.meaning import Meaning, What, meaning, worst
+from linkhold.decide.power.meaning import Meaning, Watched, What, meaning, worst
 from linkhold.decide.power.words import (
     NOTHING,
     ignored,
@@ -25,7 +25,7 @@ from linkhold.model import Severity
 MAINS_KEYS = ("mains", "mains_present", "ac_status", "power_supply", "ac_connected")
 
 
-def zigbee2mqtt(topic: list[str], text: str) -> Meaning:
+def zigbee2mqtt(topic: list[str], text: str, watched: Watched) -> Meaning:
     """Return what a message of zigbee2mqtt means."""
     value = parsed(text)
     if is_broken(text, value):
@@ -38,10 +38,10 @@ def zigbee2mqtt(topic: list[str], text: str) -> Meaning:
         return ignored("the bridge speaks of itself")
     if not isinstance(value, dict):
         return ignored("no JSON object where one is due")
-    return _device(value)
+    return _device(value, watched)
 
 
-def _device(document: dict[str, Any]) -> Meaning:
+def _device(document: dict[str, Any], watched: Watched) -> Meaning:
     volts = mains_volts(document.get("voltage"))
     relays = {key: said for key, said in document.items() if _is_relay(key)}
     found = [
@@ -52,7 +52,7 @@ def _device(document: dict[str, Any]) -> Meaning:
     found += [
         mains(truth(document[key]), key, document[key]) for key in MAINS_KEYS if key in document
     ]
-    if told := worst(found):
+    if told := worst(found, watched):
         return told
     if any(word(said) in NOTHING for said in relays.values()):
         return meaning(What.UNKNOWN, "the plug's state is null", Severity.INFO)

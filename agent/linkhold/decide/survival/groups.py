@@ -7,6 +7,7 @@ manual, "Environment Variables" (NCCL_IB_TIMEOUT is 20 since 2.23).
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkhold.decide.survival.kernel import infiniband_for, infiniband_s
@@ -26,12 +27,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from linkhold.decide.survival.values import JobFacts
+    from linkhold.model.jobs import TrainingProcess
 
 NCCL, GLOO, HCCL = "nccl", "gloo", "hccl"
 NCCL_S, OTHER_S = 600.0, 1800.0
 HEARTBEAT_S = 480.0
 IB_TIMEOUT, IB_RETRIES = 20, 7
 CONNECT_TRIES, CONNECT_SLEEP_MS = 34, 100
+UNCLEAR = "--timeout"
+"""It may be about anything: it counts where there is a process group for sure, with a note."""
 TIMEOUTS = {
     "--ddp_timeout": 1.0,  # Hugging Face Trainer
     "--distributed-timeout-minutes": 60.0,  # Megatron-LM
@@ -39,7 +43,7 @@ TIMEOUTS = {
     "--dist_timeout": 1.0,
     "--nccl_timeout": 1.0,
     "--pg_timeout": 1.0,
-    "--timeout": 1.0,
+    UNCLEAR: 1.0,
 }
 """Arguments of well-known trainers that become the timeout of the process group; in seconds."""
 BACKENDS = ("--ddp_backend", "--distributed-backend", "--dist_backend", "--backend")
@@ -95,13 +99,22 @@ def _group(facts: JobFacts, kind: str, why: str, aim_s: float) -> Layer:
         where_of(setting, f"default of {kind} ({why})"),
         _GROUP_HOW.format(raised(outage_s, aim_s)),
         _GROUP_SOURCE,
-        note="" if setting else "a timeout that the script itself gives is not seen from outside",
+        note=_group_note(setting),
     )
 
 
+def _group_note(setting: Setting | None) -> str:
+    if setting is None:
+        return "a timeout that the script itself gives is not seen from outside"
+    if f" {UNCLEAR} " in setting.where:
+        return f"if {UNCLEAR} of the script is about the process group, as in many it is"
+    return ""
+
+
 def _given_timeout(facts: JobFacts) -> Setting | None:
+    certain = replace(facts, processes=tuple(one for one in facts.processes if _is_member(one)))
     for name, unit_s in TIMEOUTS.items():
-        found = argument(facts, name)
+        found = argument(certain if name == UNCLEAR else facts, name)
         number = None if found is None else found.number()
         if found is not None and number is not None and number > 0:
             return Setting(f"{number * unit_s:g}", found.where)
@@ -111,6 +124,11 @@ def _given_timeout(facts: JobFacts) -> Setting | None:
             f"{60 * number_of(minutes, 30):g}", where_of(minutes, "default of DeepSpeed")
         )
     return None
+
+
+def _is_member(process: TrainingProcess) -> bool:
+    """Whether a process was told of its group, and its arguments are those of a training."""
+    return "WORLD_SIZE" in process.env and not marks.is_tester(process.words)
 
 
 def _unhandled(facts: JobFacts) -> bool:

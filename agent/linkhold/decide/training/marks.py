@@ -47,6 +47,10 @@ _TOOLS = frozenset({
     "zsh",
 })  # fmt: skip
 """Programs that inherit or hand on a job's environment and do not train themselves."""
+_TESTERS = frozenset({"py.test", "pytest", "unittest"})
+"""Programs that load PyTorch because it is what they test."""
+_TEST_WORKER = "import sys;exec(eval(sys.stdin.readline()))"
+"""Code of a worker of pytest-xdist (execnet/gateway_io.py)."""
 _GPU_TOOLS = frozenset({
     "Xorg", "Xwayland", "dcgm-exporter", "gnome-shell", "gpud", "kwin_wayland", "nv-fabricmanager",
     "nv-hostengine", "nvidia-persistenced", "nvidia-smi", "nvitop", "nvtop", "rocm-smi",
@@ -177,6 +181,12 @@ def option(words: Sequence[str], *names: str) -> str | None:
         if name.startswith("-") and name.replace("_", "-") in wanted:
             found = value if equals else following
     return found
+
+
+def is_tester(words: Sequence[str]) -> bool:
+    """Whether this runs tests: what it loads, and what it is told, says nothing of training."""
+    what = program(words)
+    return what.short in _TESTERS or what.code.startswith(_TEST_WORKER)
 
 
 def is_helper(words: Sequence[str]) -> bool:

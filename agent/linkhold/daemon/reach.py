@@ -1,0 +1,130 @@
+"""What lies beyond the node, asked all day where ``paths.watch`` says so."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from linkhold.decide.reach import Memory, Rules, step
+from linkhold.decide.reach_aims import aims, rules
+from linkhold.decide.readings import ReachReading
+from linkhold.sensors.reach import Names, resolvers
+from linkhold.sensors.reach.ask import ask
+from linkhold.survey.files import Reader
+from linkhold.threads import in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from linkhold.config.settings import Settings
+    from linkhold.decide.reach import Aim, Heed
+    from linkhold.decide.readings import Reading
+    from linkhold.model import HostNetwork, WayOut
+    from linkhold.model.probes import Cause
+
+RESOLVERS_S = 60.0
+"""How often resolv.conf is read again."""
+
+
+class ReachKeeper:
+    """Asks gateways, resolvers and targets. Belongs to the loop's thread.
+
+    ``ways`` returns the node's ways out as they are now.
+    """
+
+    def __init__(
+        self,
+        report: Callable[[Reading], None],
+        machine_id: str,
+        ways: Callable[[], tuple[WayOut, ...]],
+    ) -> None:
+        self._report = report
+        self._ways = ways
+        self._seed = zlib.crc32(machine_id.encode()) or 1
+        self._loop = asyncio.get_running_loop()
+        self._settings: Settings | None = None
+        self._rules = Rules()
+        self._memory = Memory()
+        self._host: HostNetwork | None = None
+        self._names = Names(Reader(Path("/")))
+        self._resolvers: tuple[str, ...] = ()
+        self._read: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._shown: tuple[Cause, ...] = ()
+        self._asked = 0
+
+    def configure(self, settings: Settings) -> None:
+        """Use this configuration from now on."""
+        before = self._settings
+        if before is not None and before.paths == settings.paths:
+            return
+        self._settings = settings
+        self.stop()
+        self._memory, self._rules = Memory(), rules(settings.paths, self._seed)
+        if settings.paths.watch:
+            self._read = self._loop.create_task(self._read_resolvers())
+        elif self._shown:
+            self._shown = ()
+            self._report(ReachReading())
+
+    def see(self, host: HostNetwork) -> None:
+        """Take in the network as it is now, once the core has judged its ways out."""
+        self._host = host
+        if self._read is not None:
+            self._loop.call_soon(self._step)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Probes so far; empty where nothing is watched."""
+        return {"path_probes": self._asked} if self._read is not None else {}
+
+    def stop(self) -> None:
+        """Ask no more."""
+        for task in (self._read, *self._tasks):
+            if task is not None:
+                task.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._read = self._timer = None
+
+    async def _read_resolvers(self) -> None:
+        while True:
+            self._resolvers = await in_thread(lambda: resolvers(Reader(Path("/"))))
+            self._step()
+            await asyncio.sleep(RESOLVERS_S)
+
+    def _step(self, *heard: Heed) -> None:
+        if self._read is None or self._settings is None:
+            return
+        wanted = aims(self._settings.paths, self._ways(), self._resolvers)
+        route = bool(self._host.routes) if self._host is not None else None
+        now_ns = time.monotonic_ns()
+        done = step(self._rules, self._memory, wanted, heard, now_ns, default_route=route)
+        self._memory = done.memory
+        for aim in done.ask:
+            self._start(aim)
+        if done.causes != self._shown:
+            self._shown = done.causes
+            self._report(ReachReading(done.causes))
+        self._arm(done.due_ns, now_ns)
+
+    def _start(self, aim: Aim) -> None:
+        self._asked += 1
+        task = self._loop.create_task(self._ask(aim))
+        self._tasks.add(task)  # the loop itself keeps no task alive
+        task.add_done_callback(self._tasks.discard)
+
+    async def _ask(self, aim: Aim) -> None:
+        self._step(await ask(aim, self._rules.timeout_s, self._names))
+
+    def _arm(self, due_ns: int | None, now_ns: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if due_ns is not None:
+            delay_s = max(0.0, (due_ns - now_ns) / 1e9)
+            self._timer = self._loop.call_later(delay_s, self._step)

@@ -1,0 +1,176 @@
+"""Rules about links and bonds: cables, switches without power, NICs set down, bonds. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from linkhold.decide import bond_faults, bonds
+from linkhold.decide.diagnosis.seen import (
+    carriers,
+    defaults,
+    global_addresses,
+    leads_out,
+    nics,
+    reach,
+)
+from linkhold.model.diagnosis import Place, State, Sure, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from linkhold.model.diagnosis_facts import Facts
+    from linkhold.model.network import BondView, Link
+
+TWO = 2
+
+
+def no_nic(facts: Facts) -> Iterator[Verdict]:
+    """A host without any link but loopback has lost its NIC, or never had a driver for it."""
+    if facts.network is None or facts.look is None or facts.network.links:
+        return
+    if any(link.admin_up and link.kind != "" for link in facts.look.links):
+        return  # interfaces of containers and tunnels only: nothing is known of what is below
+    yield Verdict(
+        State.DOWN,
+        Place.NIC,
+        Sure.LIKELY,
+        "this host has no network interface: the NIC is gone from the bus, or has no driver",
+        ("lspci -nn | grep -i -e ethernet -e network", "dmesg --level=err,warn", "ip link"),
+    )
+
+
+def no_carrier(facts: Facts) -> Iterator[Verdict]:
+    """A link that is up and has no carrier: its cable, or what is at the other end of it.
+
+    One that has no address and leads nowhere is a free port and no fault.
+    """
+    dark = [link for link in nics(facts) if _is_dark(link) and _is_meant(facts, link)]
+    if not dark:
+        return
+    cables = tuple(dict.fromkeys(name for link in dark for name in _cables(facts, link)))
+    lit = any(link.usable for link in nics(facts))
+    place, text = _dark(facts, cables) if lit else _all_dark(facts, cables)
+    state = _lost(facts) if not lit or any(leads_out(facts, link.name) for link in dark) else None
+    yield Verdict(state or State.DEGRADED, place, Sure.LIKELY, text, (
+        f"ethtool {cables[0]}", f"ip -s link show {cables[0]}", f"dmesg | grep {cables[0]}"
+    ))  # fmt: skip
+
+
+def _dark(_facts: Facts, cables: tuple[str, ...]) -> tuple[Place, str]:
+    have = "have" if len(cables) > 1 else "has"
+    why = "the cable is out or broken, or the switch port is off"
+    return Place.CABLE, f"{' and '.join(cables)} {have} no carrier: {why}"
+
+
+def _all_dark(facts: Facts, cables: tuple[str, ...]) -> tuple[Place, str]:
+    """Several cables do not break together: what they have in common is at the other end."""
+    if len(cables) < TWO:
+        return _dark(facts, cables)
+    names = " and ".join(cables)
+    if facts.agent is not None and facts.agent.power in {"battery", "low"}:
+        return (
+            Place.POWER,
+            f"{names} lost their carrier while the site is on battery: the switches have no power",
+        )
+    return Place.SWITCH, f"{names} all have no carrier: the switch has no power or is restarting"
+
+
+def _is_dark(link: Link) -> bool:
+    return link.admin_up and not link.carrier
+
+
+def _is_meant(facts: Facts, link: Link) -> bool:
+    """Whether a link is in use, or is the only sort there is."""
+    addressed = facts.look is not None and bool(global_addresses(facts.look, link.index))
+    return addressed or leads_out(facts, link.name) or not any(one.usable for one in nics(facts))
+
+
+def _cables(facts: Facts, link: Link) -> tuple[str, ...]:
+    """Return the links with cables of their own below ``link``."""
+    found = carriers(facts, link.name)
+    return found[1:] or found
+
+
+def _lost(facts: Facts) -> State:
+    """A way out without carrier is down, whatever else was asked, unless something answered."""
+    return State.DEGRADED if reach(facts) in {State.HEALTHY, State.DEGRADED} else State.DOWN
+
+
+def set_down(facts: Facts) -> Iterator[Verdict]:
+    """A link with an address that somebody set down."""
+    for link in nics(facts):
+        meant = facts.look is not None and global_addresses(facts.look, link.index)
+        if link.admin_up or not (meant or not any(one.admin_up for one in nics(facts))):
+            continue
+        state = (
+            _lost(facts) if facts.look is not None and not defaults(facts.look) else State.DEGRADED
+        )
+        text = f"{link.name} is set down: an administrator or a network manager did that"
+        next_ = (
+            f"ip link set {link.name} up",
+            "journalctl -b -u 'systemd-networkd' -u NetworkManager",
+        )
+        yield Verdict(state, Place.HOST, Sure.CERTAIN, text, (*next_, "ip route"))
+
+
+def bond_unwatched(facts: Facts) -> Iterator[Verdict]:
+    """A bond that is made so that it cannot protect (decide/bond_faults)."""
+    host = facts.network
+    for link in host.links.values() if host is not None else ():
+        for fault in bond_faults.faults(host, link.index) if host is not None else ():
+            yield Verdict(State.DEGRADED, Place.HOST, Sure.CERTAIN, fault.text, (
+                f"linkhold bond status {link.name}",
+                f"linkhold bond plan {link.name}",
+                f"cat /proc/net/bonding/{link.name}",
+            ))  # fmt: skip
+
+
+def bond_members(facts: Facts) -> Iterator[Verdict]:
+    """Members that cannot carry; a bond of which none can is down."""
+    for view in bonds.views(facts.network) if facts.network is not None else ():
+        if not view.members:
+            text = f"{view.name} has no member: the bond exists and leads nowhere"
+            yield Verdict(_lost(facts), Place.HOST, Sure.CERTAIN, text, (
+                f"linkhold bond status {view.name}", f"linkhold bond plan {view.name}", "ip link",
+            ))  # fmt: skip
+        elif view.lost and view.carrier:
+            yield _one_leg(facts, view)
+        elif view.lost and view.active in view.lost:
+            yield _blind(facts, view)
+
+
+def _one_leg(facts: Facts, view: BondView) -> Verdict:
+    lost = [facts.network.by_name(name) for name in view.lost] if facts.network is not None else []
+    off = [link.name for link in lost if link is not None and not link.admin_up]
+    idle = [link.name for link in lost if link is not None and link.usable]
+    left = f"{len(view.members) - len(view.lost)} of {len(view.members)} members carry"
+    name = view.lost[0]
+    if off:
+        place, sure, why = Place.HOST, Sure.CERTAIN, f"{off[0]} is set down"
+    elif idle:
+        place, sure, why = Place.SWITCH, Sure.LIKELY, (
+            f"{idle[0]} has a link, but the bond's monitor gets no answer through it"
+        )  # fmt: skip
+    else:
+        place, sure, why = (
+            Place.CABLE,
+            Sure.LIKELY,
+            f"{name} lost its carrier (cable or switch port)",
+        )
+    text = (
+        f"{view.name} has lost a leg: {why}; {left}, the next fault takes the node off the network"
+    )
+    return Verdict(State.DEGRADED, place, sure, text, (
+        f"ethtool {name}", f"linkhold bond status {view.name}", f"dmesg | grep {name}"
+    ))  # fmt: skip
+
+
+def _blind(facts: Facts, view: BondView) -> Verdict:
+    text = (
+        f"{view.name} stays on {view.active}, which has no carrier: without link monitoring "
+        "(miimon 0) it does not fail over"
+    )
+    return Verdict(_lost(facts), Place.CABLE, Sure.CERTAIN, text, (
+        f"linkhold bond status {view.name}", f"ip link set {view.name} type bond miimon 100",
+        f"ethtool {view.active}",
+    ))  # fmt: skip

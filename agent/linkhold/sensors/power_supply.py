@@ -1,0 +1,170 @@
+"""The kernel's own supplies: /sys/class/power_supply, read again at each uevent.
+
+Reading asks the machine's firmware (ACPI, a USB UPS) and may take its time, so it is done in a
+thread, and one reading at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from linkhold.model.power_sources import Supply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path("/sys/class/power_supply")
+NETLINK_KOBJECT_UEVENT, KERNEL_GROUP = 15, 1
+DATAGRAM_BYTES = 8192  # the kernel's UEVENT_BUFFER_SIZE is 2048, its header comes on top
+MAX_SUPPLIES = 64
+MAX_FILE_BYTES = 256
+READ_S = 30.0
+"""How often it is read without an event: some drivers send none for the charge."""
+SLOW_S = 10.0
+SETTLE_S = 0.01
+"""Supplies of one machine change together; what comes within this is one reading."""
+
+
+def supplies(root: Path = ROOT) -> tuple[Supply, ...]:
+    """Read every supply; a file that cannot be read is not there. Blocks: firmware answers."""
+    try:
+        folders = sorted(root.iterdir())[:MAX_SUPPLIES]
+    except OSError:
+        return ()
+    return tuple(_supply(folder) for folder in folders)
+
+
+def supported(root: Path = ROOT) -> str:
+    """Return why there is nothing to read here, empty where there is."""
+    try:
+        return "" if any(root.iterdir()) else f"{root} is empty: the kernel knows no supply"
+    except OSError as error:
+        return f"{root}: {error.strerror}"
+
+
+def _supply(folder: Path) -> Supply:
+    online = _number(folder / "online")
+    return Supply(
+        name=folder.name,
+        kind=_text(folder / "type"),
+        scope=_text(folder / "scope"),
+        online=None if online is None else online != 0,  # 2: a programmable USB supply is on
+        status=_text(folder / "status"),
+        capacity=_number(folder / "capacity"),
+        capacity_level=_text(folder / "capacity_level"),
+        runtime_s=_number(folder / "time_to_empty_now"),
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_FILE_BYTES).decode("ascii", "replace").strip()
+    except OSError:
+        return ""  # no such file, or the driver has no answer just now (EAGAIN, ENODATA, EIO)
+
+
+def _number(path: Path) -> float | None:
+    try:
+        return float(_text(path))
+    except ValueError:
+        return None
+
+
+class Uevents:
+    """The kernel's uevents of one subsystem. Register :meth:`fileno` for reading.
+
+    Raises OSError where the socket is refused.
+    """
+
+    def __init__(self, subsystem: str = "power_supply") -> None:
+        self._wanted = b"SUBSYSTEM=" + subsystem.encode()
+        self._socket = socket.socket(
+            socket.AF_NETLINK,
+            socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK,
+            NETLINK_KOBJECT_UEVENT,
+        )
+        try:
+            self._socket.bind((0, KERNEL_GROUP))
+        except OSError:
+            self._socket.close()
+            raise
+
+    def fileno(self) -> int:
+        """Return the descriptor, readable while messages wait."""
+        return self._socket.fileno()
+
+    def changed(self) -> bool:
+        """Take in what waits; True when the subsystem changed, or messages were lost.
+
+        Only the kernel (port 0) is believed: a privileged process may send to the same group.
+        """
+        found = False
+        while True:
+            try:
+                data, (port, _) = self._socket.recvfrom(DATAGRAM_BYTES)
+            except BlockingIOError:
+                return found
+            except OSError:
+                return True  # ENOBUFS: some were dropped, so look
+            found = found or (port == 0 and self._wanted in data.split(b"\0"))
+
+    def close(self) -> None:
+        """Close the socket; a second call does nothing."""
+        self._socket.close()
+
+
+class PowerSupplySensor:
+    """Reads the supplies at each uevent and every 30 s; cancel :meth:`run` to stop.
+
+    ``counters``: supply_reads, supply_events, supply_slow (readings that took over 10 s).
+    """
+
+    def __init__(self, root: Path = ROOT, uevents: Uevents | None = None) -> None:
+        self.counters: Counter[str] = Counter(supply_reads=0, supply_events=0, supply_slow=0)
+        self._root = root
+        self._uevents = uevents
+        self._event = asyncio.Event()
+
+    async def run(self, report: Callable[[tuple[Supply, ...]], None]) -> None:
+        """Read now and again; ``report`` gets all supplies at each reading."""
+        loop = asyncio.get_running_loop()
+        uevents = self._uevents or _opened()
+        if uevents is not None:
+            loop.add_reader(uevents.fileno(), self._heard, uevents)
+        try:
+            while True:
+                report(await self._read())
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._event.wait(), READ_S)
+                    await asyncio.sleep(SETTLE_S)
+                self._event.clear()
+        finally:
+            if uevents is not None:
+                loop.remove_reader(uevents.fileno())
+                uevents.close()
+
+    async def _read(self) -> tuple[Supply, ...]:
+        self.counters["supply_reads"] += 1
+        reading = asyncio.ensure_future(asyncio.to_thread(supplies, self._root))
+        done, _ = await asyncio.wait({reading}, timeout=SLOW_S)
+        self.counters["supply_slow"] += not done
+        return await reading
+
+    def _heard(self, uevents: Uevents) -> None:
+        if uevents.changed():
+            self.counters["supply_events"] += 1
+            self._event.set()
+
+
+def _opened() -> Uevents | None:
+    """Return the socket, None where it is refused: then the slow readings must do."""
+    try:
+        return Uevents()
+    except OSError:
+        return None

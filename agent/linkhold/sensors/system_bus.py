@@ -1,0 +1,155 @@
+"""A connection to the system's message bus on the event loop, with file descriptors.
+
+jeepney packs and parses messages; its own asyncio connection cannot receive descriptors, which is
+what an inhibitor lock is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import socket
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from linkhold.model import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BUS = "/run/dbus/system_bus_socket"
+TIMEOUT_S = 5.0
+MAX_MESSAGE_BYTES = 1 << 20
+
+
+class Refused(Exception):
+    """The other side answered with an error; the text is its name and what it says."""
+
+
+class SystemBus:
+    """One connection. ``on_signal(member, body)`` is called for each signal that was asked for.
+
+    ``on_end()`` is called when the connection is gone; ``ended`` says so after.
+    """
+
+    def __init__(
+        self, on_signal: Callable[[str, tuple[Any, ...]], None], on_end: Callable[[], None]
+    ) -> None:
+        self._on_signal, self._on_end = on_signal, on_end
+        self._socket: socket.socket | None = None
+        self._serials = count(1)
+        self._waiting: dict[int, asyncio.Future[tuple[Any, ...]]] = {}
+        self._loop = asyncio.get_running_loop()
+        self.ended = False
+
+    async def connect(self, path: str = BUS) -> None:
+        """Connect and say hello.
+
+        Raises Unavailable where jeepney is missing, OSError, EOFError, ValueError, TimeoutError.
+        """
+        try:
+            self._jeepney = importlib.import_module("jeepney")
+            self._fds = importlib.import_module("jeepney.fds")
+            auth = importlib.import_module("jeepney.auth")
+        except ImportError:
+            raise Unavailable("D-Bus: the package jeepney is not installed") from None
+        self._parser = self._jeepney.Parser()
+        self._socket = socket.socket(
+            socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+        )
+        await asyncio.wait_for(self._authenticate(path, auth), TIMEOUT_S)
+        self._loop.add_reader(self._socket, self._readable)
+        bus = ("/org/freedesktop/DBus", "org.freedesktop.DBus", "org.freedesktop.DBus")
+        await self.call(bus, "Hello")
+
+    async def _authenticate(self, path: str, auth: Any) -> None:
+        assert self._socket is not None  # noqa: S101 -- made by the only caller
+        await self._loop.sock_connect(self._socket, path)
+        talk = auth.Authenticator(enable_fds=True)
+        for line in talk:
+            await self._loop.sock_sendall(self._socket, line)
+            answer = await self._loop.sock_recv(self._socket, 1024)
+            if not answer:
+                raise EOFError("the bus closed the connection")
+            talk.feed(answer)
+        await self._loop.sock_sendall(self._socket, auth.BEGIN)
+
+    async def call(
+        self,
+        where: tuple[str, str, str],
+        method: str,
+        signature: str = "",
+        body: tuple[Any, ...] = (),
+    ) -> tuple[Any, ...]:
+        """Call a method at (path, bus name, interface) and return what it returns.
+
+        Raises Refused, and what :meth:`connect` raises besides Unavailable.
+        """
+        if self._socket is None:
+            raise EOFError("no connection")
+        path, name, interface = where
+        address = self._jeepney.DBusAddress(path, bus_name=name, interface=interface)
+        message = self._jeepney.new_method_call(address, method, signature or None, body)
+        serial = next(self._serials)
+        future: asyncio.Future[tuple[Any, ...]] = self._loop.create_future()
+        self._waiting[serial] = future
+        try:
+            data = message.serialise(serial)
+            await asyncio.wait_for(self._loop.sock_sendall(self._socket, data), TIMEOUT_S)
+            return await asyncio.wait_for(future, TIMEOUT_S)
+        finally:
+            self._waiting.pop(serial, None)
+
+    def _readable(self) -> None:
+        try:
+            self._receive()
+        except BlockingIOError:
+            pass
+        except Exception as error:  # noqa: BLE001 -- whatever the bus sends must not end the loop
+            self._end(error)
+
+    def _receive(self) -> None:
+        if self._socket is None:
+            return
+        wanted = self._parser.bytes_desired()
+        if wanted > MAX_MESSAGE_BYTES:
+            raise ValueError("a message that is too long")
+        data, extra, _, _ = self._socket.recvmsg(wanted, self._fds.fds_buf_size())
+        if not data:
+            raise EOFError("the bus closed the connection")
+        self._parser.add_data(data, fds=self._fds.FileDescriptor.from_ancdata(extra))
+        while message := self._parser.get_next_message():
+            self._dispatch(message)
+
+    def _dispatch(self, message: Any) -> None:
+        fields, kinds = self._jeepney.HeaderFields, self._jeepney.MessageType
+        kind, header = message.header.message_type, message.header.fields
+        if kind is kinds.signal:
+            self._on_signal(str(header.get(fields.member, "")), message.body)
+            return
+        future = self._waiting.get(header.get(fields.reply_serial, 0))
+        if future is None or future.done():
+            return
+        if kind is kinds.error:
+            text = " ".join(str(part)[:200] for part in message.body[:1])
+            future.set_exception(Refused(f"{header.get(fields.error_name, '?')}: {text}"))
+        else:
+            future.set_result(message.body)
+
+    def _end(self, error: BaseException) -> None:
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(EOFError(f"the bus is gone: {error}"))
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; a second call does nothing."""
+        connected, self._socket = self._socket, None
+        if connected is not None:
+            with contextlib.suppress(ValueError):
+                self._loop.remove_reader(connected)
+            connected.close()
+        if not self.ended:
+            self.ended = True
+            self._on_end()
