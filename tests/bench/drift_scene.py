@@ -26,12 +26,12 @@ CONFIGURATION = (
 # Each once: a value that is changed back twice within an hour is not repaired any more.
 DRIFTS = {
     "tcp_keepalive_time": (600, 7200),
-    "tcp_keepalive_intvl": (60, 75),
+    "tcp_keepalive_intvl": (60, 10),
     "tcp_keepalive_probes": (20, 9),
     "tcp_retries2": (20, 15),
     "tcp_syn_retries": (9, 6),
 }
-"""Sysctl: the value that the agent wants, and the one that it finds."""
+"""Sysctl: the value that the agent wants, and a worse one."""
 
 
 def rows() -> Iterator[Row]:

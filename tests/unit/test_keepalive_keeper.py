@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -114,7 +115,7 @@ def test_what_cannot_be_uncovered_is_said_once(
 
     monkeypatch.setattr("linkhold.daemon.connections.Cover", Stuck)
     (tmp_path / "cover.json").write_text("{}")
-    connections = Connections(tmp_path, _audit_ns=1 << 62)
+    connections = Connections(tmp_path, _audited_ns=1 << 62)
     monkeypatch.setattr("linkhold.daemon.log.log.propagate", True)
     for _ in range(3):
         connections.look(Settings(), None)
@@ -171,3 +172,35 @@ def test_programs_are_told_of_a_failure(words: str, capsys: pytest.CaptureFixtur
     """With --json an error is a document too."""
     assert main([*words.split(), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["error"]["text"]
+
+
+def test_what_is_no_longer_covered_is_audited_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The count of unprotected connections must not be that of five minutes ago."""
+
+    class Covered:
+        restored, problems = 3, ()
+
+        def __init__(self, _: Path) -> None: ...
+
+        def restore(self) -> Covered:
+            (tmp_path / "cover.json").unlink()
+            return self
+
+    monkeypatch.setattr("linkhold.daemon.connections.Cover", Covered)
+    looks: list[int] = []
+
+    def audit(*_: object) -> tuple[()]:
+        looks.append(1)
+        return ()
+
+    monkeypatch.setattr(Connections, "_audit", audit)
+    connections = Connections(tmp_path, _audited_ns=time.monotonic_ns())
+    connections.look(Settings(), None)
+    assert not looks
+    (tmp_path / "cover.json").write_text("{}")
+    connections.look(Settings(), None)
+    connections.look(Settings(), None)
+
+    assert len(looks) == 1

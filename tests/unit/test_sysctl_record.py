@@ -86,6 +86,18 @@ def test_namespaces_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> Non
     assert not (tmp_path / "keepalive.json").exists()
 
 
+def test_a_drift_is_repaired_on_a_full_disk(tmp_path: Path) -> None:
+    """What is known already is not written again, so nothing stands in the way of the repair."""
+    kernel = Kernel()
+    apply([(kernel.now, {"tcp_keepalive_time": 600})], kernel.write, tmp_path)
+    inode = (tmp_path / "keepalive.json").stat().st_ino
+    kernel.now = replace(kernel.now, values={**kernel.now.values, "tcp_keepalive_time": 7000})
+    apply([(kernel.now, {"tcp_keepalive_time": 600})], kernel.write, tmp_path)
+
+    assert kernel.now.values["tcp_keepalive_time"] == 600
+    assert (tmp_path / "keepalive.json").stat().st_ino == inode
+
+
 def test_a_namespace_that_was_not_seen_is_not_forgotten(tmp_path: Path) -> None:
     """What could not be put back now can be put back later; only what was set back is told."""
     kernel = Kernel()

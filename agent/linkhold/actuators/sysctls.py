@@ -107,15 +107,18 @@ class Record:
     def note(self, changes: Iterable[Change]) -> None:
         """Remember, on disk, what is about to be written where, and what was there at first.
 
-        Raises :class:`HostError` when the disk does not take it: then nothing may be written.
+        Raises :class:`HostError` when the disk does not take it: then nothing may be written. What
+        is known already, as with a drift that is repaired, does not touch the disk, be it full.
         """
+        known_already = json.dumps(self.namespaces)
         for before, written in changes:
             empty = {"name": before.name, "keys": {}}
             entry = self.namespaces.setdefault(str(before.namespace), empty)
             for key, value in written.items():
                 known = entry["keys"].setdefault(key, {"found": before.values[key]})
                 known["written"] = value
-        self.save()
+        if json.dumps(self.namespaces) != known_already:
+            self.save()
 
     def originals(self, present: Values) -> dict[str, int]:
         """Return what must be written to have the namespace as it was found."""

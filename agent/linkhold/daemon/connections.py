@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from linkhold.model.jobs import Training
     from linkhold.model.keepalive import Timers
 
-AUDIT_S = 300.0
-"""An audit of a node full of connections takes a second of one core."""
+AUDIT_S, AUDIT_SOON_S = 300.0, 60.0
+"""An audit of a node full of connections takes a second of one core: the second is after a change
+of what is covered."""
 JOBS_MOST = 100
 
 
@@ -50,27 +51,36 @@ class Connections:
     state_dir: Path
     _finder: Finder = field(default_factory=Finder)
     _cover: Cover | None = None
-    _audit_ns: int = 0
+    _audited_ns: int | None = None
+    _changed: bool = False
+    _covered: Mapping[str, int] | None = None
     _told: dict[str, int] = field(default_factory=dict)
     _counts: Mapping[str, int] | None = None
     _failed: tuple[str, ...] = ()
 
     def look(self, settings: Settings, wanted: Timers | None) -> Seen:
         """Cover what is new and, when it is time, audit everything."""
-        now_ns = time.monotonic_ns()
         covers = self._covers(settings)
-        audits = now_ns >= self._audit_ns
         if not covers:
             self._uncover()
+        audits = self._audit_is_due()
         if not covers and not audits:
             return Seen(self._counts)
         training = self._finder.find(Reader(Path("/")))
         covered, problem = self._scan(settings, wanted, training) if covers else (None, "")
         news: tuple[Happening, ...] = ()
+        self._changed |= covered != self._covered
+        self._covered = covered
         if audits:
-            self._audit_ns = now_ns + int(AUDIT_S * 1e9)
+            self._audited_ns, self._changed = time.monotonic_ns(), False
             news = self._audit(training, wanted.time_s if wanted else None)
         return Seen(self._counts, covered, problem, news)
+
+    def _audit_is_due(self) -> bool:
+        if self._audited_ns is None:
+            return True
+        wait_s = AUDIT_SOON_S if self._changed else AUDIT_S
+        return time.monotonic_ns() >= self._audited_ns + int(wait_s * 1e9)
 
     def _covers(self, settings: Settings) -> bool:
         asked = settings.keepalive.cover.processes is keys.Cover.TRAINING
@@ -95,6 +105,7 @@ class Connections:
         done = (self._cover or Cover(self.state_dir)).restore()
         self._cover = None
         if done.restored:
+            self._audited_ns = None
             log.info("cover is off: %d sockets have their old values again", done.restored)
         # What is left is tried again in each round, and told when it is news.
         for problem in done.problems:

@@ -39,7 +39,7 @@ def _losses(keep: BondKeep) -> Iterator[str]:
 
 
 def conditions(keeps: tuple[BondKeep, ...]) -> Iterator[Condition]:
-    """Yield what a person should know: see :class:`linkhold.decide.alerts.Condition`."""
+    """Yield what a person should know: see :class:`linkhold.decide.alert_tracking.Condition`."""
     for keep in keeps:
         if keep.conflict is not None:
             by = keep.conflict.by or "who does is not known"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from linkhold.config.settings import Settings
-    from linkhold.decide.alerts import Tracked
+    from linkhold.decide.alert_tracking import Tracked
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from linkhold.decide import (
+    alert_tracking,
     alerts,
     bond_paths,
     keep_view,
@@ -91,7 +92,7 @@ class _Derived:
     state: NodeState
     downs: tuple[int, ...]
     damped: _Damped
-    alerts: Mapping[str, alerts.Tracked]
+    alerts: Mapping[str, alert_tracking.Tracked]
     news: list[Happening]
 
 
@@ -123,7 +124,7 @@ def _derive(
         histories=histories,
         advice=_advise(rules, state, damped, downs, power_seen, now),
     )
-    tracked, alert_news = alerts.track(
+    tracked, alert_news = alert_tracking.track(
         context.identity,
         context.settings.alerts,
         memory.alerts,
@@ -268,7 +269,7 @@ def _wake_ns(settings: Settings, memory: Memory, now: Moment) -> int | None:
         policy.next_change_ns(rules, memory.state.notices, now),
     ]
     times += [
-        tracked.phase.due_ns(alerts.delays(settings.alerts, urgent=tracked.urgent))
+        tracked.phase.due_ns(alert_tracking.delays(settings.alerts, urgent=tracked.urgent))
         for tracked in memory.alerts.values()
     ]
     times += [

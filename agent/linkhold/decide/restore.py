@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from linkhold.decide import bonds
-from linkhold.decide.alerts import RECOVERING, Tracked
+from linkhold.decide.alert_tracking import RECOVERING, Tracked
 from linkhold.decide.debounce import Debounced
 from linkhold.decide.memory import Context, Memory
 from linkhold.model import (

@@ -127,7 +127,9 @@ def _nothing_beyond(facts: Facts) -> bool:
 
 def _astray(look: Look, gateway: GatewayFacts, link: LookedLink, *, down: bool) -> Verdict:
     own = listed(tuple(a.address for a in global_addresses(look, link.index))) or "no address"
-    trouble = "and does not answer" if gateway.answer.heard in DEAD else "and nothing comes back by it"
+    trouble = (
+        "and does not answer" if gateway.answer.heard in DEAD else "and nothing comes back by it"
+    )
     text = (
         f"the gateway {gateway.address} lies in no subnet of {gateway.link} ({own}) {trouble}: "
         "wrong netmask, address or gateway"
@@ -180,20 +182,34 @@ def blocked_here(facts: Facts) -> Iterator[Verdict]:
     ))  # fmt: skip
 
 
-def dropped_here(facts: Facts) -> Iterator[Verdict]:
-    """Rules of this host that dropped packets while something did not answer."""
-    if facts.firewall is None or not any(drop.grown for drop in facts.firewall.drops):
-        return
+def dropped_out(facts: Facts) -> Iterator[Verdict]:
+    """Rules on the way out that dropped packets while a target did not answer.
+
+    A connect is not told that its packets are dropped (``tcp_connect`` ignores it), only an echo is.
+    """
+    yield from _dropped(facts, Sure.LIKELY, {"output"})
+
+
+def dropped_in(facts: Facts) -> Iterator[Verdict]:
+    """The same on the way in, where other people's noise is dropped all day."""
+    yield from _dropped(facts, Sure.GUESS, {"input", ""})
+
+
+def _dropped(facts: Facts, sure: Sure, hooks: set[str]) -> Iterator[Verdict]:
+    drops = facts.firewall.drops if facts.firewall is not None else ()
+    grown = [drop for drop in drops if drop.grown and drop.hook in hooks]
     silent = [one.name for one in facts.targets or () if one.answer.heard in DEAD]
     silent += [one.target for one in facts.dns or () if one.heard in DEAD]
-    if not silent and not dead_gateways(facts):
+    silent += [one.address for one in dead_gateways(facts)]
+    if not grown or not silent:
         return
-    worst = max(facts.firewall.drops, key=lambda drop: drop.grown)
+    worst = max(grown, key=lambda drop: drop.grown)
+    what = "what it sends" if "output" in hooks else "what it receives"
     text = (
-        f"this host's firewall dropped {worst.grown} packets during the run ({worst.where}), "
-        f"while {listed(tuple(silent)) or 'the gateway'} did not answer"
+        f"this host's own firewall drops {what}: {worst.grown} packets during the run "
+        f"({worst.where}), while {listed(tuple(silent))} did not answer"
     )
-    yield Verdict(State.DEGRADED, Place.FIREWALL, Sure.GUESS, text, (
+    yield Verdict(State.DEGRADED, Place.FIREWALL, sure, text, (
         "nft list ruleset", "nft monitor trace", "conntrack -S"
     ))  # fmt: skip
 

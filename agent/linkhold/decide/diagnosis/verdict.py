@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from linkhold.model.diagnosis_facts import Facts
 
-Rule = "Callable[[Facts], Iterator[Verdict]]"
-
 RULES: tuple[Callable[[Facts], Iterator[Verdict]], ...] = (
     log.open_incidents,
     links.no_nic,
@@ -32,6 +30,7 @@ RULES: tuple[Callable[[Facts], Iterator[Verdict]], ...] = (
     host.no_default_route,
     host.wrong_netmask,
     host.blocked_here,
+    host.dropped_out,
     host.full_tables,
     near.member_paths,
     near.gateway_silent,
@@ -44,7 +43,7 @@ RULES: tuple[Callable[[Facts], Iterator[Verdict]], ...] = (
     cards.narrow_slot,
     sessions.moved_address,
     sessions.forgotten,
-    host.dropped_here,
+    host.dropped_in,
     host.rivals,
     host.clock,
     log.past_incidents,
