@@ -1,6 +1,6 @@
 """A node behind a switch, with a gateway, a neighbour and a server beyond, each to be made ill.
 
-node e0 -- p [switch br0] -- g0 [gateway 10.0.0.1] g1 -- f0 [server 10.9.0.2, .3, .53]
+node e0 -- pe [switch br0] -- g0 [gateway 10.0.0.1] g1 -- f0 [server 10.9.0.2, .3, .53]
                         `-- n0 [neighbour 10.0.0.7]
 """
 
@@ -48,7 +48,7 @@ def resolve(question: bytes) -> bytes:
 
 
 class Resolvers(Reader):
-    """This host's files, with resolvers of the test's own."""
+    """This host's files, with resolvers of the test's own; without any, no file names one."""
 
     def __init__(self, *servers: str) -> None:
         super().__init__(Path("/"))
@@ -57,7 +57,7 @@ class Resolvers(Reader):
     def text(self, name: str) -> str | None:
         """Return a file's text."""
         if name in {"/etc/resolv.conf", "/etc/hosts"}:
-            return self._text
+            return self._text or None
         return super().text(name)
 
 
@@ -75,9 +75,9 @@ class Net:
         self.switch.ip("link add br0 type bridge forward_delay 0 mcast_snooping 0")
         self.switch.ip("link set br0 up")
         for space, name, port in (
-            (self.node, "e0", "p"),
-            (self.gateway, "g0", "g"),
-            (self.neighbour, "n0", "n"),
+            (self.node, "e0", "pe"),
+            (self.gateway, "g0", "pg"),
+            (self.neighbour, "n0", "pn"),
         ):
             space.veth(name, port, other=self.switch)
             self.switch.ip(f"link set {port} master br0")
@@ -116,7 +116,7 @@ class Net:
 
     def nft(self, space: Namespace, rules: str) -> None:
         """Load rules into a namespace."""
-        space.run("nft", "-f", "-", stdin=f"table inet ill {{ {rules} }}")
+        space.run("nft", "-f", "-", stdin=f"table inet ill {{ {rules}\n}}\n")
 
     def connect(self, address: str) -> socket.socket:
         """Return a connection of the node, which is open and was used once."""

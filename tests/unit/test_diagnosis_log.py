@@ -21,7 +21,8 @@ WATCHDOG = "eth0: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5020 ms"
 
 FAULTS = {
     "mlx5 firmware": (
-        3, "mlx5_core 0000:4b:00.0: device's health compromised - reached miss count", Place.NIC, "its firmware has failed",
+        3, "mlx5_core 0000:4b:00.0: device's health compromised - reached miss count",
+        Place.NIC, "its firmware has failed",
     ),
     "watchdog": (
         3, f"virtio_net virtio0 {WATCHDOG}", Place.DRIVER, "its driver hangs (transmit timeout)",

@@ -70,11 +70,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Diagnose and print; return the exit code of the state."""
-    settings, doubt = _settings(args.config)
     try:
+        settings, doubt = _settings(args.config)
         plan = plan_of(settings, tuple(args.target), args.since)
     except LinkholdError as error:
-        print(f"linkhold diagnose: {error}", file=sys.stderr)
+        # Not 1, as other commands have it: that is a node that is degraded.
+        for line in str(error).splitlines():
+            print(f"linkhold diagnose: {line}", file=sys.stderr)
         return EX_USAGE
     sources = Sources(
         keepalive=lambda: given.keepalive(settings),
@@ -139,7 +141,7 @@ def _show_verdict(console: Console, verdict: Verdict) -> None:
     sentence = shown(verdict.sentence)
     text = Text.assemble(
         (verdict.state.value.upper(), STYLES[verdict.state]),
-        f": {sentence[:1].upper()}{sentence[1:]}.",
+        f": {sentence}.",
     )
     console.print(text, soft_wrap=True)
     console.print(f"fault most likely in: {verdict.place.value} ({verdict.sure.value})")

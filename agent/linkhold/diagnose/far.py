@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-from linkhold.decide.diagnosis.beyond import ROOT
+from linkhold.decide.diagnosis.beyond import NO_ADDRESS, ROOT
 from linkhold.model.diagnosis_facts import TargetFacts
 from linkhold.model.probes import Answer, Heard
 from linkhold.sensors import reach
@@ -34,9 +34,7 @@ async def targets(plan: Plan, reader: Reader) -> tuple[TargetFacts, ...]:
 async def _target(aim: Aim, reader: Reader) -> TargetFacts:
     addresses = await _addresses(aim.host, reader)
     if not addresses:
-        answer = Answer(
-            aim.how, aim.name, Heard.UNKNOWN, detail=f"no address of {aim.host} is known"
-        )
+        answer = Answer(aim.how, aim.host, Heard.UNKNOWN, detail=NO_ADDRESS)
         return TargetFacts(aim.name, answer, port=aim.port, storage=aim.storage)
     address = addresses[0]
     answer, ping = await asyncio.gather(_asked(aim, address, reader), _ping(aim, address))

@@ -128,7 +128,7 @@ def dropped() -> dict[str, int]:
     try:
         return nftables.dropped()
     except (HostError, OSError) as error:
-        raise Unavailable(_why(str(error))) from error
+        raise _unseen(error) from error
 
 
 def firewall(before: Mapping[str, int]) -> FirewallFacts:
@@ -137,7 +137,7 @@ def firewall(before: Mapping[str, int]) -> FirewallFacts:
     try:
         chains = {chain.where: chain for chain in nftables.chains()}
     except (HostError, OSError) as error:
-        raise Unavailable(_why(str(error))) from error
+        raise _unseen(error) from error
     drops = tuple(
         Drop(
             where,
@@ -161,5 +161,7 @@ def legacy_rules(reader: Reader) -> bool:
     return any(reader.line(path) for path in LEGACY)
 
 
-def _why(text: str) -> str:
-    return f"{text} (run as root)" if os.geteuid() else text
+def _unseen(error: Exception) -> Unavailable:
+    if os.geteuid():
+        return Unavailable("reading nf_tables needs root (CAP_NET_ADMIN)")
+    return Unavailable(str(error))

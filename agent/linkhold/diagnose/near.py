@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING
 
 from linkhold.decide import bonds
 from linkhold.decide.diagnosis.seen import DEAD, defaults, global_addresses
+from linkhold.model import Unavailable
 from linkhold.model.diagnosis_facts import Duplicate, GatewayFacts, MemberFacts, MtuFacts
 from linkhold.model.probes import Heard
 from linkhold.model.survey import Known
@@ -70,15 +72,26 @@ def _neighbours(seen: Seen, link: str, but: str) -> Iterator[str]:
 async def duplicates(seen: Seen) -> tuple[Duplicate, ...]:
     """Ask for our own IPv4 addresses as a host does that is about to take them (RFC 5227).
 
-    The kernel does that itself for IPv6 and marks the address (IFA_F_DADFAILED).
+    The kernel does that itself for IPv6 and marks the address (IFA_F_DADFAILED). Raises Unavailable
+    where neither tells.
     """
     found = list(_refused(seen))
+    if not found and not _may_ask():
+        raise Unavailable("asking for own addresses by ARP needs root (CAP_NET_RAW)")
     jobs = [
         in_thread(lambda link=link, address=address: _claimed(seen, link, address))  # type: ignore[misc]
         for link, address in list(_own(seen))[:CLAIMS_MOST]
     ]
     found += [one for one in await asyncio.gather(*jobs) if one is not None]
     return tuple(found)
+
+
+def _may_ask() -> bool:
+    try:
+        socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0).close()
+    except OSError:
+        return False
+    return True
 
 
 def _refused(seen: Seen) -> Iterator[Duplicate]:

@@ -41,7 +41,8 @@ class Plan:
     """What to ask. Nobody but gateways, resolvers and the owner's ``aims`` is asked.
 
     ``names`` are asked of each resolver; none: the root. ``vendor`` names the cloud whose metadata
-    service is asked, None finds it out; ``own`` is the job of this host's links that are left out.
+    service is asked, None finds it out. ``ignored`` links are left out. ``any_facility`` is for
+    tests: it takes what user space writes to the kernel's log.
     """
 
     aims: tuple[Aim, ...] = ()

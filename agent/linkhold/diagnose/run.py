@@ -69,10 +69,11 @@ class _Run:
     async def facts(self, began: float) -> Facts:
         """Return everything that was seen."""
         run = self._steps.blocking
-        early = await run("counters", link_counters.counters, LOOK_S)
-        drops = await run("firewall", local.dropped, LOOK_S)
-        seen = await run("links", lambda: local.look(self._plan.ignored), LOOK_S)
+        counting = asyncio.create_task(run("counters", link_counters.counters, LOOK_S))
+        dropping = asyncio.create_task(run("firewall", local.dropped, LOOK_S))
         alone = asyncio.create_task(self._alone())
+        seen = await run("links", lambda: local.look(self._plan.ignored), LOOK_S)
+        early, drops = await counting, await dropping
         found = await self._linked(seen) if seen is not None else Facts()
         found = _joined(found, await alone)
         if seen is not None:

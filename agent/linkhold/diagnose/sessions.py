@@ -12,7 +12,7 @@ from linkhold.model.diagnosis_facts import Session, SessionFacts
 from linkhold.model.keepalive import Verdict
 from linkhold.rtnl.inet_diag import RETRANSMISSION, ZERO_WINDOW
 from linkhold.sensors import reach
-from linkhold.survey.audit import audit
+from linkhold.survey.audit import audit, hidden
 
 if TYPE_CHECKING:
     from linkhold.decide.audit import Audited
@@ -47,7 +47,9 @@ def look(sources: Sources) -> tuple[SessionFacts, tuple[str, ...]]:
             _session(one) for one in stuck if one.pid in own or one.connection.namespace == here
         )[:STUCK_MOST],
     )
-    return found, seen.unseen
+    if not trains.unread:
+        return found, seen.unseen
+    return found, (*seen.unseen, f"whether training is what runs in {hidden(trains.unread)}")
 
 
 def _stuck(one: Audited) -> bool:

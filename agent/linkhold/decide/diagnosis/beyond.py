@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 FAILED = ("SERVFAIL",)
 ROOT = "."
+NO_ADDRESS = "no address is known"
+"""What a target's answer says whose name could not be looked up."""
 
 
 def targets_dead(facts: Facts) -> Iterator[Verdict]:
@@ -120,6 +122,19 @@ def _trouble(answer: Answer) -> str:
     if about_root and not answer.detail.startswith(FAILED):
         return ""
     return answer.detail.removesuffix(f" for {ROOT}") or "refused"
+
+
+def nameless(facts: Facts) -> Iterator[Verdict]:
+    """Targets whose name no resolver knows, where the resolvers themselves are fine."""
+    if any(_trouble(one) for one in facts.dns or ()) or reach(facts) is State.DOWN:
+        return
+    for target in facts.targets or ():
+        if target.address or NO_ADDRESS not in target.answer.detail:
+            continue
+        text = f"the name of {target.name} cannot be looked up: no resolver knows an address of it"
+        yield Verdict(State.DEGRADED, Place.DNS, Sure.LIKELY, text, (
+            f"getent ahosts {target.answer.target}", "cat /etc/resolv.conf", "resolvectl status"
+        ))  # fmt: skip
 
 
 def metadata(facts: Facts) -> Iterator[Verdict]:

@@ -43,7 +43,7 @@ def _links(facts: Facts) -> Iterator[Evidence]:
         if facts.look is not None:
             own = tuple(one.address for one in global_addresses(facts.look, link.index))
             text += f", {listed(own)}" if own else ", no address"
-        text += f", lost its carrier {link.carrier_downs} times since boot"
+        text += f", carrier losses since boot: {link.carrier_downs}"
         yield Evidence("links", link.name, Mark.OK if link.usable else Mark.BAD, text)
 
 

@@ -14,6 +14,7 @@ from linkhold.decide.diagnosis.seen import (
     nics,
     on_link,
     reach,
+    resolver_works,
     target_works,
     way_to,
 )
@@ -84,7 +85,7 @@ def no_default_route(facts: Facts) -> Iterator[Verdict]:
     A fabric without one is told by targets: where one answers there is nothing amiss.
     """
     look = facts.look
-    if look is None or defaults(look) or target_works(facts):
+    if look is None or defaults(look) or target_works(facts) or resolver_works(facts):
         return
     able = [n for n in nics(facts) if n.usable and global_addresses(look, n.index)]
     if not able:
@@ -185,7 +186,7 @@ def blocked_here(facts: Facts) -> Iterator[Verdict]:
 def dropped_out(facts: Facts) -> Iterator[Verdict]:
     """Rules on the way out that dropped packets while a target did not answer.
 
-    A connect is not told that its packets are dropped (``tcp_connect`` ignores it), only an echo is.
+    A connect is not told that its packets are dropped (tcp_connect ignores it), an echo is.
     """
     yield from _dropped(facts, Sure.LIKELY, {"output"})
 

@@ -42,13 +42,15 @@ def no_nic(facts: Facts) -> Iterator[Verdict]:
 def no_carrier(facts: Facts) -> Iterator[Verdict]:
     """A link that is up and has no carrier: its cable, or what is at the other end of it.
 
-    One that has no address and leads nowhere is a free port and no fault.
+    One that has no address and leads nowhere is a free port and no fault, unless none is in use.
     """
-    dark = [link for link in nics(facts) if _is_dark(link) and _is_meant(facts, link)]
+    lit = any(link.usable for link in nics(facts))
+    unlit = [link for link in nics(facts) if link.admin_up and not link.carrier]
+    used = [link for link in unlit if _is_used(facts, link)]
+    dark = used or ([] if lit else unlit)
     if not dark:
         return
     cables = tuple(dict.fromkeys(name for link in dark for name in _cables(facts, link)))
-    lit = any(link.usable for link in nics(facts))
     place, text = _dark(facts, cables) if lit else _all_dark(facts, cables)
     state = _lost(facts) if not lit or any(leads_out(facts, link.name) for link in dark) else None
     yield Verdict(state or State.DEGRADED, place, Sure.LIKELY, text, (
@@ -75,14 +77,9 @@ def _all_dark(facts: Facts, cables: tuple[str, ...]) -> tuple[Place, str]:
     return Place.SWITCH, f"{names} all have no carrier: the switch has no power or is restarting"
 
 
-def _is_dark(link: Link) -> bool:
-    return link.admin_up and not link.carrier
-
-
-def _is_meant(facts: Facts, link: Link) -> bool:
-    """Whether a link is in use, or is the only sort there is."""
+def _is_used(facts: Facts, link: Link) -> bool:
     addressed = facts.look is not None and bool(global_addresses(facts.look, link.index))
-    return addressed or leads_out(facts, link.name) or not any(one.usable for one in nics(facts))
+    return addressed or leads_out(facts, link.name)
 
 
 def _cables(facts: Facts, link: Link) -> tuple[str, ...]:

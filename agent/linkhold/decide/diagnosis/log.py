@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkhold.decide.diagnosis.seen import hurt, leads_out
+from linkhold.decide.diagnosis.seen import hurt, leads_out, reach
 from linkhold.decide.diagnosis.words import age
 from linkhold.model.diagnosis import Place, State, Sure, Verdict
 from linkhold.model.kernel_log import LineClass, LineSeverity
@@ -50,7 +50,7 @@ def open_incidents(facts: Facts) -> Iterator[Verdict]:
             continue
         lost = _is_lost(facts, found.incident)
         state = State.DOWN if lost and hurt(facts) is State.DOWN else State.DEGRADED
-        if lost and facts.gateways == ():
+        if lost and not facts.gateways and reach(facts) is not State.HEALTHY:
             state = State.DOWN
         yield _told(found, state, Sure.LIKELY)
 

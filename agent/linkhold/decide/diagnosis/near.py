@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from linkhold.decide.diagnosis.seen import (
     dead_gateways,
-    gateway_works,
     on_link,
     reach,
-    target_works,
+    way_out_works,
 )
 from linkhold.decide.diagnosis.words import asking, listed
 from linkhold.model.diagnosis import Place, State, Sure, Verdict
@@ -68,7 +67,7 @@ def _is_astray(facts: Facts, gateway: GatewayFacts) -> bool:
 
 def _silent(facts: Facts, gateway: GatewayFacts) -> Verdict:
     alive = tuple(one.target for one in gateway.others if one.works)
-    other = gateway_works(facts) or target_works(facts)
+    other = way_out_works(facts)
     state = State.DEGRADED if other else State.DOWN
     where = f"{gateway.address} on {gateway.link}"
     if alive:
@@ -79,8 +78,9 @@ def _silent(facts: Facts, gateway: GatewayFacts) -> Verdict:
     elif gateway.others:
         place, sure = Place.SWITCH, Sure.LIKELY
         text = (
-            f"nothing on {gateway.link} answers, neither the gateway {gateway.address} nor "
-            f"{len(gateway.others)} other hosts, though the link is up: the switch or its VLAN"
+            f"nothing on {gateway.link} answers, neither the gateway {gateway.address} nor other "
+            f"hosts ({listed(tuple(one.target for one in gateway.others))}), though the link is "
+            "up: the switch or its VLAN"
         )
     else:
         place, sure = Place.GATEWAY, Sure.GUESS

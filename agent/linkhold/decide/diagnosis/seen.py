@@ -131,10 +131,30 @@ def target_works(facts: Facts) -> bool:
     )
 
 
+def resolver_works(facts: Facts) -> bool:
+    """Whether a resolver beyond a gateway answered: that too shows a way out."""
+    return any(one.works and _is_beyond(facts, one.target) for one in facts.dns or ())
+
+
+def _is_beyond(facts: Facts, address: str) -> bool:
+    plain = ipaddress.ip_address(address.partition("%")[0])
+    if facts.look is None or plain.is_loopback or plain.is_link_local:
+        return False
+    route = way_to(facts.look, address)
+    return route is not None and bool(route.gateway)
+
+
+def way_out_works(facts: Facts) -> bool:
+    """Whether anything was seen to answer that lies on the way out, or beyond it."""
+    return gateway_works(facts) or target_works(facts) or resolver_works(facts)
+
+
 def reach(facts: Facts) -> State:
     """Return whether this host reaches anything beyond itself, as far as is known."""
     gateways, targets = facts.gateways or (), facts.targets or ()
-    if target_works(facts) or (gateway_works(facts) and not _all_dead(facts)):
+    if target_works(facts) or resolver_works(facts):
+        return State.HEALTHY
+    if gateway_works(facts) and not _all_dead(facts):
         return State.HEALTHY
     if gateway_works(facts):
         return State.DEGRADED

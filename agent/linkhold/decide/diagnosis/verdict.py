@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkhold.decide.diagnosis import beyond, cards, host, links, log, near, sessions
-from linkhold.decide.diagnosis.seen import gateway_works, target_works
+from linkhold.decide.diagnosis.seen import way_out_works
 from linkhold.model.diagnosis import Diagnosis, Place, State, Sure, Verdict
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ RULES: tuple[Callable[[Facts], Iterator[Verdict]], ...] = (
     near.path_mtu,
     beyond.targets_dead,
     beyond.resolvers,
+    beyond.nameless,
     beyond.metadata,
     cards.growing_errors,
     log.flapping,
@@ -71,7 +72,7 @@ def _no_fault(facts: Facts) -> Verdict:
         return Verdict(
             State.UNKNOWN, Place.UNKNOWN, Sure.GUESS, sentence, ("sudo linkhold diagnose",)
         )
-    if gateway_works(facts) or target_works(facts):
+    if way_out_works(facts):
         apart = f"; not seen: {unseen}" if unseen else ""
         sure = Sure.LIKELY if unseen else Sure.CERTAIN
         text = f"nothing is broken as far as this host can see{apart}"
