@@ -23,7 +23,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 lab-full: setup ## kill bond changes after every single operation (an hour); make test takes a sample
-	@LINKHOLD_LAB_FULL=1 $(PYTEST) --timeout 1000 tests/lab/test_bond_kill_points.py tests/lab/test_bond_faults.py tests/lab/test_bond_apply.py tests/lab/test_handover_facts.py $(ARGS)
+	@LINKHOLD_LAB_FULL=1 $(PYTEST) -n 2 --timeout 1000 tests/lab/test_bond_kill_points.py tests/lab/test_bond_faults.py tests/lab/test_bond_apply.py tests/lab/test_handover_facts.py $(ARGS)
 
 lint: setup ## style, types, arrows between the parts, nothing newer than Python 3.10
 	@$(BIN)/ruff format --check --quiet agent tests
