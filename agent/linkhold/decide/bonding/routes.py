@@ -9,6 +9,7 @@ old one removed, and those behind it are put behind it again, since the first of
 from __future__ import annotations
 
 import ipaddress
+import itertools
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -104,9 +105,20 @@ def advertised(look: Look, mine: Belongings, target: str) -> Iterator[SendObject
         best.setdefault(route.gateway, route)  # a copy of former days is none to be copied
     for route in best.values():
         names = _names(look, route, mine.name, target)
-        template = retarget.route(route, names, route.metric + 1)
+        template = retarget.route(route, names, _free_metric(look, route))
         text = f"route {_where(route)} on {target}, until a router advertises it"
         yield SendObject(text, retarget.RTM_NEWROUTE, template, APPEND, THERE_ALREADY)
+
+
+def _free_metric(look: Look, route: LookedRoute) -> int:
+    """Return the next metric that no default route has: of an equal one it became a next hop."""
+    taken = {
+        other.metric
+        for other in look.routes
+        if (other.family, other.table, other.destination)
+        == (route.family, route.table, route.destination)
+    }
+    return next(metric for metric in itertools.count(route.metric + 1) if metric not in taken)
 
 
 def _is_advertised(route: LookedRoute) -> bool:
