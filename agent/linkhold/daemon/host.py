@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import secrets
 import time
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from linkhold.actuators.journal import boot_id
 from linkhold.model import Identity, Moment
 
 if TYPE_CHECKING:
@@ -24,17 +26,17 @@ def now() -> Moment:
     return Moment(time.monotonic_ns(), time.time())
 
 
-def boot_id() -> str:
-    """Return the kernel's id of this boot."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
 def machine_id() -> str:
     """Return the machine id, empty on a host that has none."""
     try:
         return Path("/etc/machine-id").read_text().strip()
     except OSError:
         return ""
+
+
+def seed(machine_id: str) -> int:
+    """Return where this node's dice begin: elsewhere than another's, and the same at each start."""
+    return zlib.crc32(machine_id.encode()) or 1
 
 
 def identify(settings: Settings, node: str) -> Identity:

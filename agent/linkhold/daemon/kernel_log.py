@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from linkhold.daemon.host import boot_id
+from linkhold.actuators.journal import boot_id
 from linkhold.daemon.log import log
 from linkhold.decide import incident_view
 from linkhold.decide.incidents import absorb, look

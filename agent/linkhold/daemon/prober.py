@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-import zlib
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from linkhold.actuators.reflex import Reflex
 from linkhold.config.settings import Mode
+from linkhold.daemon.host import seed
 from linkhold.daemon.log import log
 from linkhold.decide.probing import Memory, Moved, Ordered, Pulse, Rules, SendProbe, Sights, step
 from linkhold.decide.probing.machine import BUSY_TICK_NS
@@ -50,7 +50,7 @@ class Prober:
 
     def __init__(self, report: Callable[[Reading], None], machine_id: str) -> None:
         self._report = report
-        self._seed = zlib.crc32(machine_id.encode()) or 1
+        self._seed = seed(machine_id)
         self._loop = asyncio.get_running_loop()
         self._rules = Rules(enforce=False, seed=self._seed)
         self._settings: Settings | None = None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from linkhold.daemon.host import seed
 from linkhold.decide.reach import Memory, Rules, step
 from linkhold.decide.reach_aims import aims, rules
 from linkhold.decide.readings import ReachReading
@@ -43,7 +43,7 @@ class ReachKeeper:
     ) -> None:
         self._report = report
         self._ways = ways
-        self._seed = zlib.crc32(machine_id.encode()) or 1
+        self._seed = seed(machine_id)
         self._loop = asyncio.get_running_loop()
         self._settings: Settings | None = None
         self._rules = Rules()

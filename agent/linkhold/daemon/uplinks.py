@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-import zlib
 from typing import TYPE_CHECKING
 
 from linkhold.actuators import uplink_routes
 from linkhold.config.settings import Mode
+from linkhold.daemon.host import seed
 from linkhold.daemon.log import log
 from linkhold.decide.readings import UplinksReading
 from linkhold.decide.uplinks import Ask, Memory, Place, Placed, Pulse, Rules, Unsent, step
@@ -49,7 +49,7 @@ class UplinkKeeper:
 
     def __init__(self, report: Callable[[Reading], None], machine_id: str) -> None:
         self._report = report
-        self._seed = zlib.crc32(machine_id.encode()) or 1
+        self._seed = seed(machine_id)
         self._loop = asyncio.get_running_loop()
         self._rules = Rules()
         self._host = HostNetwork()
