@@ -24,10 +24,10 @@ def default(metric: int, protocol: int) -> LookedRoute:
     return LookedRoute("inet6", 254, "default", ROUTER, metric, protocol, 1, (2,), raw=raw)
 
 
-def metrics(*found: LookedRoute) -> list[int]:
-    """Return the metrics of the copies that are made on bond0."""
+def metrics(*found: LookedRoute, target: str = "bond0") -> list[int]:
+    """Return the metrics of the copies of eth0's routes that are made on ``target``."""
     look: Look = replace(LOOK, links=(*LOOK.links, link("bond0", 9)), routes=found)
-    copies = routes.advertised(look, belongings(look, "eth0"), "bond0")
+    copies = routes.advertised(look, belongings(look, "eth0"), target)
     return [_metric(one.template.body) for one in copies]
 
 
@@ -47,3 +47,13 @@ def test_a_copy_never_becomes_a_next_hop_of_another_default_route() -> None:
     found = default(1024, RTPROT_RA), default(1025, static), default(1026, static)
 
     assert metrics(*found) == [1027]
+
+
+def test_an_undone_change_leaves_the_metric_of_a_copy() -> None:
+    """It would grow with each until it is behind another default route."""
+    copy, static = default(1025, RTPROT_RA), default(1030, 3)
+
+    assert metrics(default(1024, RTPROT_RA), static, target="eth0") == [1025]
+    assert metrics(copy, static, target="eth0") == [1025]
+    assert metrics(default(1024, RTPROT_RA), copy, static, target="eth0") == [1025]
+    assert metrics(copy, static) == [1026]

@@ -105,20 +105,33 @@ def advertised(look: Look, mine: Belongings, target: str) -> Iterator[SendObject
         best.setdefault(route.gateway, route)  # a copy of former days is none to be copied
     for route in best.values():
         names = _names(look, route, mine.name, target)
-        template = retarget.route(route, names, _free_metric(look, route))
+        template = retarget.route(route, names, _free_metric(look, mine, route, target))
         text = f"route {_where(route)} on {target}, until a router advertises it"
         yield SendObject(text, retarget.RTM_NEWROUTE, template, APPEND, THERE_ALREADY)
 
 
-def _free_metric(look: Look, route: LookedRoute) -> int:
-    """Return the next metric that no default route has: of an equal one it became a next hop."""
-    taken = {
+def _free_metric(look: Look, mine: Belongings, route: LookedRoute, target: str) -> int:
+    """Return a metric that no other default route has: of an equal one it became a next hop.
+
+    Nor is it the kernel's own. A copy that goes back to where it was keeps its metric: it would
+    otherwise fall behind another default route after as many undone changes.
+    """
+    taken = {_own_metric(look, mine.name)} | {
         other.metric
         for other in look.routes
         if (other.family, other.table, other.destination)
         == (route.family, route.table, route.destination)
+        and not (target == mine.name and _is_advertised(other) and other.indexes == (mine.index,))
     }
-    return next(metric for metric in itertools.count(route.metric + 1) if metric not in taken)
+    return next(metric for metric in itertools.count(route.metric) if metric not in taken)
+
+
+def _own_metric(look: Look, name: str) -> int:
+    """Return the metric of the default route that the kernel makes of an advertisement.
+
+    IP6_RT_PRIO_USER, or since Linux 5.12 what ra_defrtr_metric says.
+    """
+    return int(look.sysctls.get(f"net/ipv6/conf/{name}/ra_defrtr_metric", "1024"))
 
 
 def _is_advertised(route: LookedRoute) -> bool:
