@@ -100,7 +100,9 @@ if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$want" ]; then
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps \
         'torch==2.13.0' >/dev/null 2>&1 &&
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
-            filelock fsspec jinja2 networkx 'setuptools>=77.0.3' sympy typing-extensions ||
+            filelock fsspec jinja2 networkx 'setuptools>=77.0.3' sympy typing-extensions &&
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+            lightning transformers accelerate nvidia-resiliency-ext >build/training.log 2>&1 ||
         echo "setup: torch is not on this machine; the tests that need it skip"
     echo "$want" >"$stamp"
 fi

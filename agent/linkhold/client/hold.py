@@ -19,7 +19,7 @@ from linkhold.client.listener import Source, listener_for
 from linkhold.client.pause import RESUMABLE, Clock, Pause
 from linkhold.client.readings import Readings
 from linkhold.client.settings import Settings, absolute, addresses, causes, given_timers
-from linkhold.client.upload import Upload, Uploader
+from linkhold.client.upload_calls import UploadCalls
 from linkhold.client.voice import Voice, asked_to_stop, presence
 from linkhold.wire import rfc3339
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from linkhold import model
     from linkhold.client.fake import FakeHold
+    from linkhold.client.upload import Uploader
     from linkhold.wire import StateView
 
 EXIT_RESERVE_S = 5.0
@@ -39,7 +39,7 @@ DRAIN_S = 60.0
 DRAIN_AFTER_ERROR_S = 5.0
 
 
-class Hold(Readings):
+class Hold(Readings, UploadCalls):
     """Holds a training loop, its checkpoints and its uploads while the node is in trouble.
 
     Made by :meth:`connect`. One thread, the training loop's, calls :meth:`step`,
@@ -159,23 +159,6 @@ class Hold(Readings):
             raise
         self._checkpoints.finish(answered, began_ns, self._clock.now_ns())
 
-    def upload(
-        self, source: Any, push: Callable[[Any], object], *, name: str | None = None
-    ) -> Upload:
-        """Run ``push(source)`` beside training, when uploads may go; never blocks nor raises.
-
-        Uploads run one at a time, in order; an exception of ``push`` is retried with growing
-        random pauses. ``push`` must name its destination itself: after a notice the newest goes
-        first. The answer tells how it went; ``name`` is what the log calls it.
-        """
-        if not self._listening:
-            self._listen()
-        if self._uploader is None:
-            self._uploader = self._make_uploader()
-            if self._closed:
-                self._uploader.close()
-        return self._uploader.add(source, push, name)
-
     def cover_sockets(
         self,
         *,
@@ -231,11 +214,7 @@ class Hold(Readings):
         if self._closed:
             return
         self._closed = True
-        if self._uploader is not None:
-            left = self._uploader.drain(drain_s, held_s)
-            self._uploader.close()
-            if left:
-                self._voice.warning(f"{len(left)} uploads not done: {', '.join(left)}")
+        self._end_uploads(drain_s, held_s)
         self._source.remove(self._raise_attention)
         self._source.neglect(self._cover.tick)
         self._guidance, self._attention = NOBODY, False
@@ -259,16 +238,7 @@ class Hold(Readings):
         """Be inert in a forked child until it calls (see :mod:`linkhold.client.fork`)."""
         self._listening = False
         self._attention = not self._closed
-        if self._uploader is not None:
-            self._uploader.after_fork()
-
-    def _make_uploader(self) -> Uploader:
-        source, settings, now_ns = self._source, self._settings, self._clock.now_ns
-
-        def gate() -> model.Uploads:
-            return decision.guide(settings, source.newest, now_ns()).uploads
-
-        return Uploader(gate, settings.upload_spread_s, self._voice)
+        self._uploads_after_fork()
 
     def _listen(self) -> None:
         if self._closed:
