@@ -32,6 +32,8 @@ SAMPLE = {
     "confirm": {"command": 1},
 }
 """Each way of dying, and at how many points, evenly spread, `make test` tries it."""
+JOURNAL = "journal.json written"
+"""Done for the last time, it commits the change."""
 PARTS = 8
 PIECES = [(part, PARTS) for part in range(PARTS)] if FULL else [(0, 0)]
 
@@ -91,8 +93,15 @@ class Trial:
 
 
 def _told(done: Done, left: list[str], *, made: bool = False, took: float = 0.0) -> dict[str, Any]:
-    last = done.steps[-1] if done.steps else "nothing"
-    return {"after": last, "code": done.code, "left": left, "made": made, "took": took}
+    return {
+        "after": done.steps[-1] if done.steps else "nothing",
+        "code": done.code,
+        "left": left,
+        "made": made,
+        "operations": len(done.steps),
+        "took": took,
+        "written": done.steps.count(JOURNAL),
+    }
 
 
 def spoil(host: Host) -> None:
@@ -148,11 +157,12 @@ def test_a_killed_change_leaves_the_host_as_it_was(
     value = lab.run(killed, verb=verb, hows=SAMPLE[verb], part=part, parts=parts).value
     found: list[dict[str, Any]] = value["found"]
     steps: list[str] = value["steps"]
-    commit = max(at for at, step in enumerate(steps, 1) if step == "journal.json written")
 
     assert found
     assert [(one["after"], one["left"]) for one in found if one["left"]] == []
-    assert {one["code"] for one in found} == {-9}
+    # One that needs fewer operations than the rehearsal, with neighbours forgotten, ends before.
+    assert {one["code"] for one in found if one["operations"] >= one["at"]} == {-9}
     assert max(one["took"] for one in found) < GUARD_WITHIN_S
     for one in found:
-        assert one["made"] == (verb != "rollback" and one["at"] >= commit), one
+        committed = one["written"] == steps.count(JOURNAL)
+        assert one["made"] == (verb != "rollback" and committed), one

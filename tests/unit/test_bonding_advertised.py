@@ -49,11 +49,17 @@ def test_a_copy_never_becomes_a_next_hop_of_another_default_route() -> None:
     assert metrics(*found) == [1027]
 
 
-def test_an_undone_change_leaves_the_metric_of_a_copy() -> None:
-    """It would grow with each until it is behind another default route."""
-    copy, static = default(1025, RTPROT_RA), default(1030, 3)
+def test_the_metric_of_copies_does_not_grow() -> None:
+    """With each change, made or undone, it would, until it is behind another default route."""
+    first, second, static = default(1025, RTPROT_RA), default(1026, RTPROT_RA), default(1030, 3)
 
     assert metrics(default(1024, RTPROT_RA), static, target="eth0") == [1025]
-    assert metrics(copy, static, target="eth0") == [1025]
-    assert metrics(default(1024, RTPROT_RA), copy, static, target="eth0") == [1025]
-    assert metrics(copy, static) == [1026]
+    assert metrics(first, static, target="eth0") == [1025]
+    assert metrics(default(1024, RTPROT_RA), first, static, target="eth0") == [1025]
+    assert metrics(first, static) == [1026]
+    assert metrics(second, static) == [1025]
+
+
+def test_a_copy_of_a_managers_route_follows_it() -> None:
+    """NetworkManager makes them itself, with a metric far from the kernel's."""
+    assert metrics(default(100, RTPROT_RA)) == [101]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ipaddress
 import itertools
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkhold.decide.bonding.steps import GONE_ALREADY, THERE_ALREADY, SendObject
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 NLM_F_CREATE, NLM_F_APPEND = 0x400, 0x800
 RT_TABLE_MAIN = 254
+COPIES = 8
+"""How far above the kernel's own metric an advertised default route is taken for our copy."""
 PUT, APPEND = NLM_F_CREATE | NLM_F_REPLACE, NLM_F_CREATE | NLM_F_APPEND
 
 
@@ -105,25 +108,30 @@ def advertised(look: Look, mine: Belongings, target: str) -> Iterator[SendObject
         best.setdefault(route.gateway, route)  # a copy of former days is none to be copied
     for route in best.values():
         names = _names(look, route, mine.name, target)
-        template = retarget.route(route, names, _free_metric(look, mine, route, target))
-        text = f"route {_where(route)} on {target}, until a router advertises it"
+        metric = _free_metric(look, mine, route, target)
+        template = retarget.route(route, names, metric)
+        where = _where(replace(route, metric=metric))
+        text = f"route {where} on {target}, until a router advertises it"
         yield SendObject(text, retarget.RTM_NEWROUTE, template, APPEND, THERE_ALREADY)
 
 
 def _free_metric(look: Look, mine: Belongings, route: LookedRoute, target: str) -> int:
     """Return a metric that no other default route has: of an equal one it became a next hop.
 
-    Nor is it the kernel's own. A copy that goes back to where it was keeps its metric: it would
-    otherwise fall behind another default route after as many undone changes.
+    Nor is it the kernel's own. That of a copy of a copy does not grow: without an advertisement in
+    between it would fall behind another default route after some changes.
     """
-    taken = {_own_metric(look, mine.name)} | {
+    own = _own_metric(look, mine.name)
+    taken = {own} | {
         other.metric
         for other in look.routes
         if (other.family, other.table, other.destination)
         == (route.family, route.table, route.destination)
         and not (target == mine.name and _is_advertised(other) and other.indexes == (mine.index,))
     }
-    return next(metric for metric in itertools.count(route.metric) if metric not in taken)
+    by_kernel_or_copy = own <= route.metric <= own + COPIES
+    first = own if by_kernel_or_copy else route.metric
+    return next(metric for metric in itertools.count(first + 1) if metric not in taken)
 
 
 def _own_metric(look: Look, name: str) -> int:
