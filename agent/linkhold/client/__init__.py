@@ -16,12 +16,13 @@
             hold.exit()                    # resumable: exit code 75
     hold.close()
 
-Without an agent on the node everything passes. Nothing here installs signal handlers, registers
-exit handlers, or uses the global random generator.
+With several ranks, ``Hold.connect(agree="torch")`` on each: all hold, save and stop at one step.
+Without an agent on the node everything passes. Nothing here installs signal handlers (``exit()``
+ignores torchrun's last signal), registers exit handlers, or uses the global random generator.
 """
 
 from linkhold.client.hold import Hold
 from linkhold.client.pause import GiveUp
-from linkhold.client.upload import Upload
+from linkhold.client.upload_handle import Upload, UploadsOnHold
 
-__all__ = ["GiveUp", "Hold", "Upload"]
+__all__ = ["GiveUp", "Hold", "Upload", "UploadsOnHold"]

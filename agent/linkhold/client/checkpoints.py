@@ -41,6 +41,10 @@ class Checkpoints:
             self._voice.info(f"checkpoint at step {step}: {reason}")
         return True
 
+    def may_save(self, guidance: Guidance) -> bool:
+        """Tell whether a checkpoint has somewhere to go."""
+        return saves.can_save(self._settings, guidance)
+
     def begin(self, guidance: Guidance) -> tuple[str, ...]:
         """Begin a save; return the requests that it will answer."""
         self._offer = None
@@ -77,12 +81,17 @@ class Checkpoints:
         if reason is None or asked == self._told_of or saves.can_save(self._settings, guidance):
             return
         self._told_of = asked
-        self._voice.warning(
-            f"no checkpoint although one is asked for ({reason}): uploads are on hold, and with "
-            'checkpoint_to="remote" saving needs the network'
-        )
+        self._voice.warning(suppressed(reason))
 
     def _take_for_saved(self, step: int, answered: tuple[str, ...], at_ns: int) -> None:
         """Whoever never uses ``saving()`` has saved by the time the next step asks."""
         self.saves = saves.succeeded(self.saves, answered, step, at_ns)
         self._offer = None
+
+
+def suppressed(reason: str) -> str:
+    """Say that a checkpoint is asked for and cannot be made."""
+    return (
+        f"no checkpoint although one is asked for ({reason}): uploads are on hold, and with "
+        'checkpoint_to="remote" saving needs the network'
+    )

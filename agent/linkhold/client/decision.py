@@ -22,9 +22,13 @@ from linkhold.model import (
     WireError,
 )
 from linkhold.wire import from_rfc3339
+from linkhold.wire.holds import parse_holds
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from linkhold.client.settings import Settings
+    from linkhold.model.holds import OperatorHold
     from linkhold.wire import StateView
 
 STALE_S = 15.0
@@ -100,15 +104,32 @@ def same_advice(one: StateView | None, other: StateView) -> bool:
     return one is not None and (one.session, one.epoch) == (other.session, other.epoch)
 
 
-def guide(settings: Settings, view: StateView | None, now_ns: int) -> Guidance:
-    """Return what the newest believed state asks of this job now."""
+def _nobody(_hold: OperatorHold) -> bool:
+    return False
+
+
+def guide(
+    settings: Settings,
+    view: StateView | None,
+    now_ns: int,
+    means_us: Callable[[OperatorHold], bool] = _nobody,
+) -> Guidance:
+    """Return what the newest believed state asks of this job now.
+
+    ``means_us`` tells whether an operator's hold of one job is of ours.
+    """
     if view is None:
         return NOBODY
     advice = view.advice
+    ours = [
+        hold
+        for hold in parse_holds(view.document.get("holds"))
+        if now_ns < hold.ends.mono_ns and (not hold.job or means_us(hold))
+    ]
     whole = Guidance(
         present=True,
-        hold=_hold(settings, view),
-        uploads=advice.uploads,
+        hold=_hold(settings, view, ours),
+        uploads=_uploads(advice.uploads, ours),
         checkpoint=advice.checkpoint,
         stop=advice.stop,
     )
@@ -146,10 +167,24 @@ def why(view: StateView) -> str:
         return "power on battery" if view.power is PowerState.BATTERY else "power low"
     if "network" in view.advice.holds:
         return f"network back{_since(view)}, waiting for it to stay"
-    return "the agent asks for it"
+    by = sorted(parse_holds(view.document.get("holds")), key=lambda hold: bool(hold.job))
+    return _held_by(by[0]) if by else "the agent asks for it"
 
 
-def _hold(settings: Settings, view: StateView) -> str | None:
+def _uploads(advised: Uploads, ours: Sequence[OperatorHold]) -> Uploads:
+    """Return the advice, as an operator's hold of our job has it; the newest goes all the same."""
+    held = advised is Uploads.GO and any(hold.job and hold.uploads for hold in ours)
+    return Uploads.HOLD if held else advised
+
+
+def _held_by(hold: OperatorHold) -> str:
+    return f"held by {hold.by} until {_clock(hold.ends.wall_s)}: {hold.why}"
+
+
+def _hold(settings: Settings, view: StateView, ours: Sequence[OperatorHold]) -> str | None:
+    by = next((hold for hold in ours if hold.training), None)
+    if by is not None:
+        return _held_by(by)
     asked = [name for name in settings.hold_on if name in view.advice.holds]
     held = view.advice.training is Training.HOLD or bool(asked)
     return why(view) if held else None
@@ -162,11 +197,18 @@ def _stop_ahead(view: StateView, now_ns: int) -> bool:
 
 def _since(view: StateView) -> str:
     try:
-        wall_s = from_rfc3339(view.document["since"])
-        local = datetime.fromtimestamp(wall_s, timezone.utc).astimezone()
-    except (KeyError, WireError, OverflowError, OSError, ValueError):
+        shown = _clock(from_rfc3339(view.document["since"]))
+    except (KeyError, WireError):
         return ""
-    return f" since {local:%H:%M:%S}"
+    return f" since {shown}" if shown else ""
+
+
+def _clock(wall_s: float) -> str:
+    """Return a local time, empty for one that no calendar has."""
+    try:
+        return f"{datetime.fromtimestamp(wall_s, timezone.utc).astimezone():%H:%M:%S}"
+    except (OverflowError, OSError, ValueError):
+        return ""
 
 
 def _plain(boot_id: str) -> str:

@@ -11,7 +11,8 @@ from linkhold.client.decision import STALE_S
 from linkhold.client.hold import Hold
 from linkhold.client.pause import Clock
 from linkhold.client.settings import Settings, causes, given_timers
-from linkhold.client.upload import Upload, Uploader, push_once
+from linkhold.client.upload import Uploader
+from linkhold.client.upload_handle import Upload, push_once
 from linkhold.client.voice import Memo
 from linkhold.model import (
     Advice,
@@ -221,8 +222,7 @@ class _Source:
 class _Inline(Uploader):
     """Runs uploads in the caller's thread as soon as the gate lets them."""
 
-    def add(self, source: Any, push: Callable[[Any], object], name: str | None) -> Upload:
-        upload = Upload(source, push, name)
+    def put(self, upload: Upload) -> Upload:
         self._waiting.append(upload)
         self.pump()
         return upload

@@ -8,22 +8,30 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import time
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from linkhold.client import cover, decision, fork, marker
+from linkhold.client import cover, fork, watchdogs
+from linkhold.client.boundary import ALONE, Together
 from linkhold.client.checkpoints import Checkpoints
-from linkhold.client.decision import NOBODY, Guidance
+from linkhold.client.data_calls import DataCalls
+from linkhold.client.decision import NOBODY
+from linkhold.client.ending import Ending
 from linkhold.client.listener import Source, listener_for
-from linkhold.client.pause import RESUMABLE, Clock, Pause
-from linkhold.client.readings import Readings
-from linkhold.client.settings import Settings, absolute, addresses, causes, given_timers
-from linkhold.client.upload_calls import UploadCalls
-from linkhold.client.voice import Voice, asked_to_stop, presence
-from linkhold.wire import rfc3339
+from linkhold.client.pause import Clock, Pause
+from linkhold.client.settings import (
+    SPOOL_BYTES,
+    SPOOL_COUNT,
+    SPOOL_FLOOR_BYTES,
+    Settings,
+    absolute,
+    addresses,
+    causes,
+    given_timers,
+)
+from linkhold.client.voice import Voice
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Iterator
     from types import TracebackType
 
@@ -33,13 +41,8 @@ if TYPE_CHECKING:
     from linkhold.client.upload import Uploader
     from linkhold.wire import StateView
 
-EXIT_RESERVE_S = 5.0
-"""Left of a stop's deadline for the interpreter to end."""
-DRAIN_S = 60.0
-DRAIN_AFTER_ERROR_S = 5.0
 
-
-class Hold(Readings, UploadCalls):
+class Hold(Ending, DataCalls):
     """Holds a training loop, its checkpoints and its uploads while the node is in trouble.
 
     Made by :meth:`connect`. One thread, the training loop's, calls :meth:`step`,
@@ -60,14 +63,17 @@ class Hold(Readings, UploadCalls):
         self._source = source or listener_for(settings.run_dir)
         self._clock = clock or Clock()
         self._voice = voice or Voice()
-        self._guidance = NOBODY
+        self._guidance = self._own = NOBODY
         self._view: StateView | None = None
         self._checkpoints = Checkpoints(settings, self._voice, self._clock.now_ns())
         self._step = 0
         self._pause = Pause(self._clock, self._voice, settings.max_hold_s)
         self._cover = cover.Cover(settings.exclusions, self._wanted_idle_s(), self._voice)
         self._uploader: Uploader | None = None
-        self._listening = self._closed = self._greeted = False
+        self._together: Together | None = None
+        self._ahead = ALONE
+        self._ever_holds = not watchdogs.under_torchft()
+        self._listening = self._closed = self._greeted = self._joined = self._dissolved = False
         fork.remember(self)
 
     @classmethod
@@ -84,6 +90,12 @@ class Hold(Readings, UploadCalls):
         cover: bool = True,
         cover_exclude_ports: Iterable[int] = (),
         cover_exclude_peers: Iterable[str] = (),
+        agree: str | None = None,
+        heartbeat: Any = None,
+        spool: str | os.PathLike[str] | None = None,
+        spool_max_bytes: int = SPOOL_BYTES,
+        spool_max_count: int = SPOOL_COUNT,
+        spool_free_floor_bytes: int = SPOOL_FLOOR_BYTES,
         wait_s: float = 1.0,
         logger: logging.Logger | None = None,
     ) -> Self:
@@ -99,6 +111,17 @@ class Hold(Readings, UploadCalls):
         process's TCP sockets, see :meth:`cover_sockets`; not to those with an excluded port,
         local or remote, or peer (an address).
 
+        ``agree="torch"`` lets all ranks of torch.distributed hold, save and stop at the same
+        step; every rank passes it, and calls :meth:`step` for each of its steps. Where
+        torch.distributed is not initialised yet, the first :meth:`step` begins it. ``heartbeat``
+        is called while this rank waits, to keep a watchdog quiet: a function, or the
+        RankMonitorClient of nvidia-resiliency-ext.
+
+        ``spool`` is a folder on a local disk where uploads outlive this process: the next one that
+        names it takes them up. It may be shared by the ranks of a node. At most
+        ``spool_max_bytes`` in ``spool_max_count`` uploads are kept, the newest ones, while
+        ``spool_free_floor_bytes`` of its disk stay free.
+
         Raises :class:`TypeError` or :class:`ValueError` for an argument that is wrong.
         """
         settings = Settings(
@@ -113,12 +136,20 @@ class Hold(Readings, UploadCalls):
             cover_exclude_ports=tuple(cover_exclude_ports),
             cover_exclude_peers=addresses(cover_exclude_peers),
             wait_s=wait_s,
+            agree=agree,
+            spool=absolute(spool),
+            spool_max_bytes=spool_max_bytes,
+            spool_max_count=spool_max_count,
+            spool_free_floor_bytes=spool_free_floor_bytes,
         )
+        feed = watchdogs.heartbeat_of(heartbeat)
         listener = listener_for(settings.run_dir)
         hold = cls(settings, listener, voice=Voice(logger))
+        hold.on_wait = feed
         hold._listen()
         listener.wait_first(wait_s)
-        hold._apply()
+        hold._begin()
+        hold._begin_uploads()
         return hold
 
     @staticmethod
@@ -131,10 +162,13 @@ class Hold(Readings, UploadCalls):
     def step(self, step: int) -> None:
         """Mark a step boundary; blocks while training is on hold.
 
-        ``step`` is the global step. Raises :class:`GiveUp` after ``max_hold_s`` of hold.
+        ``step`` is the global step. Raises :class:`GiveUp` after ``max_hold_s`` of hold, on all
+        ranks at once. With ``agree``, also what the collective raises: :class:`RuntimeError` when
+        a rank died or the process group's timeout passed.
         """
         self._step = step
-        if self._attention:
+        self._ahead -= 1
+        if self._attention or self._ahead <= 0:
             self._attend()
 
     def checkpoint_due(self, step: int) -> bool:
@@ -184,41 +218,6 @@ class Hold(Readings, UploadCalls):
             self._source.attend(self._cover.tick)
         return self._cover.scan()
 
-    def exit(self, code: int = RESUMABLE) -> NoReturn:
-        """End the program resumably: raises :class:`SystemExit` with ``code``.
-
-        First a marker for the launcher is written (``$LINKHOLD_STOP_MARKER``, else
-        ``.linkhold-stop`` in the working folder; JSON with reason, at, step, code), then uploads
-        are finished as in :meth:`close`, until 5 s before the deadline, for 60 s without one.
-        While they are on hold and none is under way it waits no longer than 60 s in a row,
-        however far away the deadline is.
-        """
-        reason, left_s = self.stop_reason or "asked by the program", self.seconds_left
-        content = {"reason": reason, "at": rfc3339(time.time()), "step": self._step, "code": code}
-        problem = marker.leave({**content, "pid": os.getpid()})
-        if problem is not None:
-            self._voice.warning(f"no stop marker for the launcher: {problem}")
-        self._voice.info(f"ending at step {self._step}, exit code {code}: {reason}")
-        self._end(DRAIN_S if left_s is None else max(0.0, left_s - EXIT_RESERVE_S), DRAIN_S)
-        raise SystemExit(code)
-
-    def close(self, drain_s: float = DRAIN_S) -> None:
-        """Finish uploads within ``drain_s`` seconds and stop listening; may be called twice.
-
-        A hold may end, so uploads on hold are waited for. While only the newest may go it waits
-        for that one and for the one under way, not for older ones.
-        """
-        self._end(drain_s, drain_s)
-
-    def _end(self, drain_s: float, held_s: float) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        self._end_uploads(drain_s, held_s)
-        self._source.remove(self._raise_attention)
-        self._source.neglect(self._cover.tick)
-        self._guidance, self._attention = NOBODY, False
-
     def __enter__(self) -> Self:
         return self
 
@@ -228,7 +227,10 @@ class Hold(Readings, UploadCalls):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close(DRAIN_S if kind is None else DRAIN_AFTER_ERROR_S)
+        if kind is None:
+            self.close()
+        else:
+            self._close_after_error()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Carry the settings to another process, where the copy connects at its first call."""
@@ -237,6 +239,8 @@ class Hold(Readings, UploadCalls):
     def after_fork(self) -> None:
         """Be inert in a forked child until it calls (see :mod:`linkhold.client.fork`)."""
         self._listening = False
+        self._joined = self._together is not None  # a child is no rank of its parent's group
+        self._together, self._ahead = None, ALONE
         self._attention = not self._closed
         self._uploads_after_fork()
 
@@ -257,49 +261,6 @@ class Hold(Readings, UploadCalls):
 
     def _raise_attention(self) -> None:
         self._attention = True
-
-    def _attend(self) -> None:
-        self._listen()
-        self._attention = False  # before looking, so that a change meanwhile is seen
-        self._apply()
-        try:
-            why = self._must_wait()
-            if why is not None:
-                self._pause.wait_out(why, self._look_again)
-        finally:
-            if self._guidance.hold is not None:
-                self._attention = True
-
-    def _look_again(self) -> str | None:
-        self._apply()
-        return self._must_wait()
-
-    def _apply(self) -> None:
-        """Make the newest state the one that counts, and say what it changes."""
-        now_ns = self._clock.now_ns()
-        before, self._view = self._guidance, self._source.newest
-        self._guidance = decision.guide(self._settings, self._view, now_ns)
-        self._announce(before, self._guidance, now_ns)
-
-    def _must_wait(self) -> str | None:
-        """Return why training is on hold; a stop or an unserved checkpoint goes first."""
-        guidance = self._guidance
-        if guidance.hold is None or guidance.stop is not None:
-            return None
-        if self._checkpoints.goes_first(guidance, self._clock.now_ns()):
-            return None
-        return guidance.hold
-
-    def _announce(self, before: Guidance, after: Guidance, now_ns: int) -> None:
-        if self._greeted:
-            changed = before.present is not after.present
-        else:
-            changed = self._greeted = after.present or self._source.looked
-        if changed:
-            text = presence(after, self._view, self._source.where())
-            self._voice.presence(present=after.present, text=text, now_ns=now_ns)
-        if after.stop is not None and (before.stop is None or before.stop.id != after.stop.id):
-            self._voice.warning(asked_to_stop(after.stop, now_ns))
 
 
 def _revive(kind: type[Hold], settings: Settings, logger_name: str) -> Hold:

@@ -10,20 +10,27 @@ from typing import Any
 
 MARKER_VARIABLE = "LINKHOLD_STOP_MARKER"
 MARKER_NAME = ".linkhold-stop"
-
-
-def marker_path() -> Path:
-    """Return ``$LINKHOLD_STOP_MARKER``, or ``.linkhold-stop`` in the working folder."""
-    return Path(os.environ.get(MARKER_VARIABLE) or MARKER_NAME)
+NOTE_VARIABLE = "LINKHOLD_LAUNCHER_NOTE"
+"""Names a file for the launcher's eyes alone: see :mod:`linkhold.client.torchrun`."""
 
 
 def leave(content: dict[str, Any]) -> str | None:
-    """Write the marker as one JSON object, whole or not at all.
+    """Write ``$LINKHOLD_STOP_MARKER``, or ``.linkhold-stop`` here, whole or not at all.
 
-    Returns the reason in words when that failed; nothing may prevent the exit.
+    So is the launcher's note, where it wants one. Returns the reason in words when that failed;
+    nothing may prevent the exit.
     """
+    note = os.environ.get(NOTE_VARIABLE)
+    problems = [_write(os.environ.get(MARKER_VARIABLE) or MARKER_NAME, content)]
+    if note:
+        problems.append(_write(note, content))
+    return "; ".join(problem for problem in problems if problem) or None
+
+
+def _write(name: str, content: dict[str, Any]) -> str | None:
+    """Write one JSON object; return the reason in words when that failed."""
     try:
-        path = marker_path()
+        path = Path(name)
         draft = path.with_name(f"{path.name}.{os.getpid()}")
     except (OSError, ValueError) as error:
         return str(error)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from linkhold import model
-from linkhold.client.upload import words
+from linkhold.client.upload_handle import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,10 +20,17 @@ SLICE_S = 0.25
 REMIND_S = 60.0
 
 
-class GiveUp(model.GiveUp):
-    """Training was on hold for ``max_hold_s``. ``exit_code`` asks a launcher to start it again."""
+class GiveUp(model.GiveUp, SystemExit):
+    """Training was on hold for ``max_hold_s``: where nobody catches it, the exit code is 75.
+
+    That asks a launcher to start the run again.
+    """
 
     exit_code = RESUMABLE
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.code = RESUMABLE  # SystemExit took the text for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,7 @@ class Pause:
         self.on_wait: Callable[[], object] | None = None
         self._clock = clock
         self._voice = voice
-        self._max_hold_s = max_hold_s
+        self.max_hold_s = max_hold_s
         self._earlier_s = 0.0
         self._began_ns: int | None = None
         self._hook_failed = False
@@ -52,10 +59,22 @@ class Pause:
         """Seconds on hold so far, the current hold included."""
         return self._earlier_s + self._current_s(self._began_ns)
 
+    @property
+    def spent(self) -> bool:
+        """Whether the current hold has lasted for as long as any may."""
+        return self._current_s(self._began_ns) >= self.max_hold_s
+
+    def give_up(self) -> GiveUp:
+        """Return what is raised at the limit."""
+        text = f"on hold for {self.max_hold_s:g} s, the limit: {self.waiting_for}"
+        self._voice.warning(f"giving up, exit code {RESUMABLE}: {text}")
+        return GiveUp(text)
+
     def wait_out(self, why: str, look: Callable[[], str | None]) -> None:
         """Sleep until ``look()`` returns None; it says why the hold lasts.
 
-        Raises :class:`GiveUp` at the limit, and whatever interrupts the sleep.
+        Raises whatever ``look`` raises (:meth:`give_up` when :attr:`spent`), and what interrupts
+        the sleep.
         """
         self._began_ns, self.waiting_for = self._clock.now_ns(), why
         self._voice.warning(f"training on hold: {why}")
@@ -73,14 +92,12 @@ class Pause:
         remind_s = REMIND_S
         while True:
             self._clock.sleep(SLICE_S)
-            self._feed()
+            self.feed()
             why = look()
             if why is None:
                 return
             self.waiting_for = why
             held_s = self._current_s(self._began_ns)
-            if held_s >= self._max_hold_s:
-                raise GiveUp(f"on hold for {self._max_hold_s:g} s, the limit: {why}")
             if held_s >= remind_s:
                 remind_s = held_s + REMIND_S
                 self._voice.warning(f"still on hold after {held_s:.1f} s: {why}")
@@ -88,7 +105,8 @@ class Pause:
     def _current_s(self, began_ns: int | None) -> float:
         return 0.0 if began_ns is None else (self._clock.now_ns() - began_ns) / 1e9
 
-    def _feed(self) -> None:
+    def feed(self) -> None:
+        """Call :attr:`on_wait`, which keeps watchdogs quiet."""
         if self.on_wait is None:
             return
         try:

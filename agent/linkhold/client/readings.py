@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkhold.client import decision
+from linkhold.client import decision, saves
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from linkhold import model
+    from linkhold.client.boundary import Together
     from linkhold.client.checkpoints import Checkpoints
     from linkhold.client.cover import Cover
     from linkhold.client.decision import Guidance
@@ -25,18 +26,24 @@ class Readings:
     _cover: Cover
     _guidance: Guidance
     _pause: Pause
+    _together: Together | None
     _source: Source
 
     @property
     def local_only(self) -> bool:
         """Whether the agent asks for a checkpoint that had better stay on the local disk.
 
-        Before its deadline there is no time for an upload. :meth:`upload` queues one all the same.
+        Before its deadline there is no time for an upload: the agent says so, or 1.5 times what a
+        save takes here does not fit. :meth:`upload` queues one all the same.
         """
-        if self._guidance.checkpoint is None:
+        if self._guidance.checkpoint is None and self._guidance.stop is None:
             return False
-        request = self._in_force(self._clock.now_ns()).checkpoint
-        return request is not None and request.local_only
+        now_ns = self._clock.now_ns()
+        guidance = self._in_force(now_ns)
+        if guidance.checkpoint is not None and guidance.checkpoint.local_only:
+            return True
+        left_s = decision.seconds_left(guidance.stop, now_ns)
+        return not saves.fits(saves.expected_s(self._checkpoints.saves), left_s)
 
     @property
     def stop_due(self) -> bool:
@@ -73,6 +80,18 @@ class Readings:
     def on_wait(self, hook: Callable[[], object] | None) -> None:
         self._pause.on_wait = hook
 
+    def feed(self) -> None:
+        """Call :attr:`on_wait` now, for training that is slow for a reason of its own."""
+        self._pause.feed()
+
+    @property
+    def may_save(self) -> bool:
+        """Whether a checkpoint has somewhere to go; the same on all ranks that agree.
+
+        Only ever no with ``checkpoint_to="remote"``, while uploads are on hold.
+        """
+        return self._checkpoints.may_save(self._in_force(self._clock.now_ns()))
+
     @property
     def last_save_s(self) -> float | None:
         """Seconds that the last save took, None before the first."""
@@ -97,7 +116,14 @@ class Readings:
         """
         return dict(self._cover.counts)
 
+    @property
+    def ranks(self) -> int:
+        """How many ranks agree with this one, itself included; 1 where it is on its own."""
+        return 1 if self._together is None else self._together.rounds.group.ranks
+
     def _in_force(self, now_ns: int) -> Guidance:
+        if self._together is not None:
+            return self._guidance  # as agreed; the agent's silence was each rank's to weigh before
         fresh = decision.is_fresh(self._source.newest, now_ns)
         return decision.in_force(self._guidance, fresh=fresh, now_ns=now_ns)
 

@@ -21,6 +21,8 @@ RETRY_FIRST_S = 10.0
 RETRY_MOST_S = 120.0
 WEIGHT_OF_NEWEST = 0.3
 """Share of the newest save in the moving mean of save times."""
+FIT_SAVES = 1.5
+"""A save must fit this many times into what is left, else it had better stay on the local disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,28 @@ def requests(guidance: Guidance) -> tuple[str, ...]:
     if guidance.checkpoint is not None:
         names.append(f"checkpoint {guidance.checkpoint.id}")
     return tuple(names)
+
+
+def expected_s(saves: Saves) -> float | None:
+    """Return what the next save may take, in seconds: the longer of the last and the mean."""
+    if saves.last_s is None or saves.mean_s is None:
+        return None
+    return max(saves.last_s, saves.mean_s)
+
+
+def fits(save_s: float | None, left_s: float | None) -> bool:
+    """Tell whether a save and its upload fit into what is left; yes while one is not known."""
+    return save_s is None or left_s is None or save_s * FIT_SAVES <= left_s
+
+
+def interval_s(saves: Saves, request: CheckpointRequest) -> float | None:
+    """Return the pause between saves that a request asks for, None when it asks for one only.
+
+    At least as long as a save takes: half of the time on battery belongs to training.
+    """
+    if request.every_s is None:
+        return None
+    return max(request.every_s, expected_s(saves) or 0.0)
 
 
 def can_save(settings: Settings, guidance: Guidance) -> bool:
@@ -109,7 +133,8 @@ def failed(saves: Saves, now_ns: int) -> Saves:
 def _stands(saves: Saves, request: CheckpointRequest, now_ns: int) -> bool:
     if f"checkpoint {request.id}" not in saves.served:
         return True
-    return request.every_s is not None and now_ns - saves.at_ns >= request.every_s * 1e9
+    pause_s = interval_s(saves, request)
+    return pause_s is not None and now_ns - saves.at_ns >= pause_s * 1e9
 
 
 def _periodic(settings: Settings, saves: Saves, step: int, now_ns: int) -> str | None:

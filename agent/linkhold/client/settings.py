@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 HOLD_CAUSES = ("network",)
 """The causes for which a job can ask to be held (``hold_on``)."""
 DESTINATIONS = ("local", "remote")
+AGREEMENTS = ("torch",)
+SPOOL_BYTES, SPOOL_COUNT, SPOOL_FLOOR_BYTES = 64 << 30, 64, 2 << 30
+MOST_BYTES = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,11 @@ class Settings:
     cover_exclude_ports: tuple[int, ...] = ()
     cover_exclude_peers: tuple[str, ...] = ()
     wait_s: float = 1.0
+    agree: str | None = None
+    spool: Path | None = None
+    spool_max_bytes: int = SPOOL_BYTES
+    spool_max_count: int = SPOOL_COUNT
+    spool_free_floor_bytes: int = SPOOL_FLOOR_BYTES
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -57,8 +65,13 @@ class Settings:
         _check_seconds("max_hold_s", self.max_hold_s, above_zero=True)
         _check_seconds("upload_spread_s", self.upload_spread_s)
         _check_seconds("wait_s", self.wait_s)
+        if self.agree is not None and self.agree not in AGREEMENTS:
+            raise ValueError(f"agree: {self.agree!r} is not one of None, {', '.join(AGREEMENTS)}")
         for port in self.cover_exclude_ports:
             _check_whole("cover_exclude_ports", port, 65535)
+        _check_whole("spool_max_bytes", self.spool_max_bytes, MOST_BYTES)
+        _check_whole("spool_max_count", self.spool_max_count, 10_000)
+        _check_whole("spool_free_floor_bytes", self.spool_free_floor_bytes, MOST_BYTES, least=0)
 
     @property
     def exclusions(self) -> Exclusions:
@@ -116,11 +129,11 @@ def _check_causes(names: tuple[str, ...]) -> None:
             raise ValueError(f"hold_on: {name!r} is not one of {', '.join(HOLD_CAUSES)}")
 
 
-def _check_whole(name: str, value: Any, most: int) -> None:
+def _check_whole(name: str, value: Any, most: int, least: int = 1) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name}: {value!r} is no whole number")
-    if not 1 <= value <= most:
-        raise ValueError(f"{name}: {value} is not 1 to {most}")
+    if not least <= value <= most:
+        raise ValueError(f"{name}: {value} is not {least} to {most}")
 
 
 def _check_seconds(name: str, value: Any, *, above_zero: bool = False) -> None:

@@ -10,70 +10,41 @@ its turn: whatever the gate says, and however often it changes, the worker canno
 
 from __future__ import annotations
 
-import itertools
+import bisect
 import math
-import os
 import random
 import threading
 import time
 from collections import deque
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from linkhold.client import fork
+from linkhold.client.upload_handle import (
+    Elsewhere,
+    GiveWay,
+    Upload,
+    asked_s,
+    no_breaker,
+    push_once,
+    words,
+)
+from linkhold.client.upload_tries import tries
 from linkhold.model import LinkholdError, Uploads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from linkhold.client.upload_handle import Breakers
     from linkhold.client.voice import Voice
 
 MAX_WAITING = 64
-MAX_TRIES = 20
-MAX_TRYING_S = 6 * 3600.0
-"""Longest time of attempts in a row; time on hold does not count."""
-FIRST_PAUSE_S = 1.0
-LONGEST_PAUSE_S = 60.0
 SLICE_S = 0.5
 IDLE_S = 30.0
 """A worker without work ends after this; the next upload starts another."""
 
 _dice = random.SystemRandom()
 """Own dice: the global generator belongs to the training run, and all ranks seed it alike."""
-_serials = itertools.count(1)
-
-
-class Upload:
-    """One upload, as the training code sees it; safe to read from any thread."""
-
-    def __init__(self, source: Any, push: Callable[[Any], object], name: str | None) -> None:
-        self.source = source
-        self.push = push
-        self.name = name or str(source)
-        self.serial = next(_serials)
-        self.attempts = 0
-        """How often ``push`` was called."""
-        self.error: BaseException | None = None
-        """Why it failed for good; None while it goes on and after success."""
-        self._finished = threading.Event()
-
-    @property
-    def done(self) -> bool:
-        """Whether it has ended, well or not (see :attr:`error`)."""
-        return self._finished.is_set()
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end, at most ``timeout_s`` seconds; return whether it has ended."""
-        return self._finished.wait(timeout_s)
-
-    def finish(self, error: BaseException | None = None) -> None:
-        """Record the end (for the worker)."""
-        self.error = error
-        self._finished.set()
-
-    def orphan(self) -> None:
-        """End the copy in a forked child, where an old lock may be held for ever."""
-        self._finished = threading.Event()
-        self.finish(LinkholdError("this upload belongs to the parent process"))
 
 
 class _PutBack(Exception):
@@ -83,8 +54,15 @@ class _PutBack(Exception):
 class Uploader:
     """The queue and the worker thread of one Hold."""
 
-    def __init__(self, gate: Callable[[], Uploads], spread_s: float, voice: Voice) -> None:
+    def __init__(
+        self,
+        gate: Callable[[], Uploads],
+        spread_s: float,
+        voice: Voice,
+        breakers: Breakers = no_breaker,
+    ) -> None:
         self._gate = gate
+        self._breakers = breakers
         self._spread_s = spread_s
         self._voice = voice
         self._waiting: deque[Upload] = deque()
@@ -92,7 +70,7 @@ class Uploader:
         self._resting = False
         self._closed = self._hurry = self._was_held = False
         self._start_at_s = 0.0
-        self._newest_taken = 0
+        self._newest_taken = -math.inf
         self._renew()
 
     def _renew(self) -> None:
@@ -101,21 +79,44 @@ class Uploader:
 
     def add(self, source: Any, push: Callable[[Any], object], name: str | None) -> Upload:
         """Queue ``push(source)``; never waits. When the queue is full the oldest one yields."""
+        return self.put(Upload(source, push, name))
+
+    def put(self, upload: Upload) -> Upload:
+        """Queue an upload in its order; never waits. When full the oldest one yields."""
         fork.import_whole("tenacity")
-        upload, surplus = Upload(source, push, name), None
+        surplus = None
         with self._changed:
-            if self._closed:
-                upload.finish(LinkholdError("this Hold is closed"))
-                return upload
-            self._waiting.append(upload)
-            if len(self._waiting) > MAX_WAITING:
-                surplus = self._waiting.popleft()
-            self._ensure_worker(upload)
-            self._changed.notify_all()
+            closed = self._closed
+            if not closed:
+                bisect.insort(self._waiting, upload, key=attrgetter("order"))
+                surplus = self._surplus()
+                self._ensure_worker(upload)
+                self._changed.notify_all()
+        if closed:
+            upload.finish(LinkholdError("this Hold is closed"))
         if surplus is not None:
             surplus.finish(LinkholdError(f"superseded: {MAX_WAITING} newer uploads wait"))
             self._voice.warning(f"upload of {surplus.name} given up: {surplus.error}")
         return upload
+
+    def waits(self, upload: Upload) -> bool:
+        """Tell whether an upload is queued and not under way."""
+        with self._changed:
+            return upload in self._waiting
+
+    def gives_way(self, upload: Upload) -> bool:
+        """Tell whether an upload under way must let a newer one pass: only the newest may go."""
+        with self._changed:
+            return not self._closed and self._overtaken(upload)
+
+    def withdraw(self, upload: Upload) -> bool:
+        """Take an upload out of the queue; return whether it was still waiting there."""
+        with self._changed:
+            found = upload in self._waiting
+            if found:
+                self._waiting.remove(upload)
+                self._changed.notify_all()
+            return found
 
     def drain(self, timeout_s: float, held_s: float = math.inf) -> tuple[str, ...]:
         """Wait at most ``timeout_s`` for all uploads; return the names of those left.
@@ -158,6 +159,13 @@ class Uploader:
     def _left(self) -> list[Upload]:
         return ([self._running] if self._running else []) + list(self._waiting)
 
+    def _surplus(self) -> Upload | None:
+        ours = [upload for upload in self._waiting if upload.serial > 0]
+        if len(ours) <= MAX_WAITING:
+            return None
+        self._waiting.remove(ours[0])
+        return ours[0]
+
     def _in_reach(self) -> bool:
         """Tell whether any upload may still end, now or once a hold is over."""
         if self._gate() is Uploads.NEWEST:
@@ -187,7 +195,7 @@ class Uploader:
             with self._changed:
                 self._running = None
                 if put_back and not self._closed:
-                    self._waiting.appendleft(upload)
+                    bisect.insort(self._waiting, upload, key=attrgetter("order"))
                 self._changed.notify_all()
             if put_back and self._closed:
                 upload.finish(LinkholdError("the program ended before this upload"))
@@ -215,19 +223,28 @@ class Uploader:
             self._was_held = True
             return None
         if gate is Uploads.NEWEST:
-            newest = self._newest()
-            if newest is not None:
-                self._newest_taken = newest.serial
-                self._waiting.remove(newest)
-            return newest
+            return self._take(self._newest())
         if self._was_held:
             self._was_held = False
             self._start_at_s = now_s + _dice.uniform(0, self._spread_s)
         if now_s < self._start_at_s and not self._hurry:
             return None
-        picked = self._waiting.popleft()
-        self._newest_taken = max(self._newest_taken, picked.serial)
-        return picked
+        picked = (self._take(upload) for upload in tuple(self._waiting))
+        return next((upload for upload in picked if upload is not None), None)
+
+    def _take(self, upload: Upload | None) -> Upload | None:
+        """Take an upload out of the queue unless its store is known to be out of order."""
+        if upload is None or not self._allows(upload):
+            return None
+        self._waiting.remove(upload)
+        self._newest_taken = max(self._newest_taken, upload.serial)
+        return upload
+
+    def _allows(self, upload: Upload) -> bool:
+        """Ask the store's breaker for leave; whoever gets it makes an attempt."""
+        breaker = self._breakers(upload.store)
+        upload.permit = None if breaker is None else breaker.admit()
+        return breaker is None or upload.permit is not None
 
     def _newest(self) -> Upload | None:
         """Return the waiting upload that may go when only the newest may."""
@@ -237,19 +254,43 @@ class Uploader:
     def _run(self, upload: Upload) -> bool:
         """Try until it is done; return whether it must wait for the gate again."""
         try:
-            for attempt in _tries(upload, self._rest, self._report):
+            for attempt in tries(upload, self._rest, self._report):
                 with attempt:
-                    push_once(upload)
-        except _PutBack:
+                    self._attempt(upload)
+        except (_PutBack, GiveWay):
             return True
         except BaseException as error:  # noqa: BLE001 - a push may raise whatever it likes
             upload.finish(error)
-            self._voice.warning(f"upload of {upload.name} failed for good: {words(error)}")
+            kept = "; it stays in the spool" if upload.kept else ""
+            self._voice.warning(f"upload of {upload.name} failed for good: {words(error)}{kept}")
         else:
             upload.finish()
             if upload.attempts > 1:
                 self._voice.info(f"upload of {upload.name} done at attempt {upload.attempts}")
         return False
+
+    def _attempt(self, upload: Upload) -> None:
+        error: BaseException | None = None
+        try:
+            push_once(upload)
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            if isinstance(error, (Elsewhere, GiveWay)):
+                upload.attempts -= 1
+            self._tell_breaker(upload, error)
+
+    def _tell_breaker(self, upload: Upload, error: BaseException | None) -> None:
+        breaker, permit = self._breakers(upload.store), upload.permit
+        if breaker is None or permit is None:
+            return
+        if error is None:
+            breaker.succeeded(permit)
+        elif upload.retryable(error):
+            breaker.failed(permit, asked_s(error))
+        else:
+            breaker.forgot(permit)
 
     def _rest(self, upload: Upload, pause_s: float) -> None:
         """Pause before the next attempt; raises :class:`_PutBack` when it must not follow."""
@@ -262,7 +303,7 @@ class Uploader:
                     break
                 self._changed.wait(min(left_s, SLICE_S))
             self._resting = False
-            if overtaken or self._gate() is Uploads.HOLD:
+            if overtaken or self._gate() is Uploads.HOLD or not self._allows(upload):
                 raise _PutBack
 
     def _overtaken(self, upload: Upload) -> bool:
@@ -278,55 +319,3 @@ class Uploader:
                 f"upload of {upload.name}: attempt {upload.attempts} failed, "
                 f"next in {pause_s:.1f} s: {words(error)}"
             )
-
-
-def push_once(upload: Upload) -> None:
-    """Call ``push`` one time; raises what it raises, and says clearly that a file is gone."""
-    if _gone(upload.source):
-        raise LinkholdError(f"{upload.source} is gone: it was removed before it was uploaded")
-    upload.attempts += 1
-    upload.push(upload.source)
-
-
-def words(error: BaseException) -> str:
-    """Return an error as one line."""
-    if isinstance(error, LinkholdError):
-        return str(error)
-    return " ".join(f"{type(error).__name__}: {error}".split())
-
-
-def _gone(source: Any) -> bool:
-    """Tell whether ``source`` names a local file that is not there; unsure means no."""
-    if not isinstance(source, (str, os.PathLike)):
-        return False
-    path = str(source)
-    local = path.startswith("/") or (isinstance(source, os.PathLike) and ":/" not in path)
-    return local and not os.path.lexists(path)
-
-
-def _tries(
-    upload: Upload,
-    rest: Callable[[Upload, float], None],
-    report: Callable[[Upload, BaseException, float], None],
-) -> Any:
-    """Return tenacity's loop: full jitter, bounded in tries and time, no retry when pointless."""
-    import tenacity as t  # noqa: PLC0415 - see add()
-
-    in_vain = t.stop_after_delay(MAX_TRYING_S)
-    widening = t.wait_exponential(multiplier=FIRST_PAUSE_S, max=LONGEST_PAUSE_S)
-
-    def before_sleep(state: t.RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome else None
-        if error is not None and state.next_action is not None:
-            report(upload, error, state.next_action.sleep)
-
-    return t.Retrying(
-        stop=lambda state: upload.attempts >= MAX_TRIES or in_vain(state),
-        wait=lambda state: _dice.uniform(0, widening(state)),
-        retry=t.retry_if_exception(
-            lambda error: isinstance(error, Exception) and not isinstance(error, LinkholdError)
-        ),
-        sleep=lambda pause_s: rest(upload, pause_s),
-        before_sleep=before_sleep,
-        reraise=True,
-    )

@@ -1,0 +1,57 @@
+"""The sliding window of a budget, and how it is written down. Pure.
+
+The file is a line that names it, then a CRC-32 and the moments of the retries as 64-bit
+nanoseconds of CLOCK_MONOTONIC, which all processes of one boot share. A moment of another boot
+lies in the future or is older than the window, and falls out; in the rare case that it does not,
+it costs one retry.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import zlib
+from array import array
+
+MAGIC = b"linkhold retries 1\n"
+_SUM = struct.Struct("<I")
+_MOMENT_BYTES = 8
+
+
+class Damaged(Exception):
+    """The bytes are no window."""
+
+
+def spend(
+    moments: tuple[int, ...], now_ns: int, window_s: float, budget: int
+) -> tuple[bool, tuple[int, ...]]:
+    """Return whether one more retry is allowed, and the moments to keep."""
+    since_ns = now_ns - int(window_s * 1e9)
+    kept = tuple(moment for moment in moments if since_ns < moment <= now_ns)
+    return (True, (*kept, now_ns)) if len(kept) < budget else (False, kept)
+
+
+def pack(moments: tuple[int, ...]) -> bytes:
+    """Return the moments as bytes."""
+    numbers = array("q", moments)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    body = numbers.tobytes()
+    return MAGIC + _SUM.pack(zlib.crc32(body)) + body
+
+
+def unpack(content: bytes) -> tuple[int, ...]:
+    """Return the moments in ``content``, none for an empty file; raises :class:`Damaged`."""
+    if not content:
+        return ()
+    begin = len(MAGIC) + _SUM.size
+    body = content[begin:]
+    if not content.startswith(MAGIC) or len(content) < begin or len(body) % _MOMENT_BYTES:
+        raise Damaged("it is no file of ours")
+    if _SUM.unpack_from(content, len(MAGIC))[0] != zlib.crc32(body):
+        raise Damaged("its sum is wrong")
+    numbers = array("q")
+    numbers.frombytes(body)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return tuple(numbers)

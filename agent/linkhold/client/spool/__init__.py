@@ -1,0 +1,1 @@
+"""The spool: uploads that outlive the process, see ``docs/uploads.md``."""
