@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: bench bench-lab clean demo help lab-full lint run setup test
+.PHONY: bench bench-lab clean demo help lab-full lint lock run setup test wheel
 
 bench: setup ## measure latencies, idle cost and storms; writes build/bench/*.json
 	@$(BIN)/python tests/bench/run.py $(ARGS)
@@ -39,6 +39,12 @@ run: setup ## run the agent on this host, in the foreground, changing nothing (o
 
 setup: ## install what is missing: system packages by apt where allowed, and .venv
 	@PYTHON=$(PYTHON) tests/support/setup.sh $(VENV)
+
+wheel: setup ## build the wheel that `linkhold setup --system` installs, into dist/
+	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+lock: ## pin the dependencies of the service's venv anew, with hashes (needs an index of packages)
+	@tests/support/lock.sh
 
 test: lint ## run every test, two files at a time; a skip says why
 	@$(PYTEST) -n 2 --dist loadfile $(ARGS)

@@ -1,8 +1,9 @@
 """The control socket: what a command line asks of the running agent.
 
 JSON lines over a Unix socket, one request and one answer a line; ``follow`` turns a connection
-into a stream. Requests only read, so everybody on the node may ask; who asks is known all the
-same (SO_PEERCRED), for requests that change something.
+into a stream. Most requests only read, so everybody on the node may ask; who asks is known all the
+same (SO_PEERCRED), for requests that change something. A request of root, or of the agent's own
+user, may say that so many ``bytes`` follow its line: what is too long for a line.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from linkhold.deadlines import within
 from linkhold.model import LinkholdError, WireError
 from linkhold.wire import dumps, load_json
 
@@ -27,19 +29,30 @@ MAX_CLIENTS = 16
 MAX_PRIVILEGED = 32
 """Clients that root and the agent's own user may bring it to: strangers cannot lock them out."""
 MAX_REQUEST_BYTES = 64 * 1024
+MAX_BODY_BYTES = 512 * 1024
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 IDLE_S = 30.0
 SEND_S = 10.0
 FOLLOW_QUEUE = 1000
+SO_PEERGROUPS = 59
+"""asm-generic/socket.h; Python's socket module has no name for it."""
+MOST_GROUP_BYTES = 1024
+"""Python's getsockopt() takes no more: 256 groups."""
 BUSY = {"ok": False, "busy": True, "error": "the agent answers too many others now; try again"}
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Who asks: the kernel's word for it."""
+    """Who asks: the kernel's word for it. ``groups`` are all of the process, the first one too."""
 
     pid: int
     uid: int
+    groups: frozenset[int] = frozenset()
+
+    @property
+    def privileged(self) -> bool:
+        """Whether this is root, or the agent's own user."""
+        return self.uid in {0, os.geteuid()}
 
 
 class ControlServer:
@@ -88,10 +101,10 @@ class ControlServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             peer = _peer_of(writer)
-            if self._clients >= (MAX_PRIVILEGED if peer.uid in {0, os.geteuid()} else MAX_CLIENTS):
+            if self._clients >= (MAX_PRIVILEGED if peer.privileged else MAX_CLIENTS):
                 self.counters["control_refused"] += 1
                 writer.write(dumps(BUSY) + b"\n")
-                await asyncio.wait_for(writer.drain(), SEND_S)
+                await within(writer.drain(), SEND_S)
                 return
             await self._counted(reader, writer, peer)
         except (OSError, asyncio.TimeoutError):
@@ -113,7 +126,7 @@ class ControlServer:
     ) -> None:
         while True:
             try:
-                line = await asyncio.wait_for(reader.readline(), IDLE_S)
+                line = await within(reader.readline(), IDLE_S)
             except ValueError:
                 self.counters["control_bad_requests"] += 1
                 return  # a line without end: there is nothing to answer to
@@ -123,8 +136,16 @@ class ControlServer:
             if request is not None and request.get("cmd") == "follow":
                 await self._follow(reader, writer)
                 return
+            if request is not None and "bytes" in request:
+                try:
+                    request["body"] = await _body(reader, request["bytes"], peer)
+                except LinkholdError as error:  # what follows is no request: nothing more is read
+                    self.counters["control_bad_requests"] += 1
+                    writer.write(_refusal(str(error)) + b"\n")
+                    await within(writer.drain(), SEND_S)
+                    return
             writer.write(await self._answer(request, peer) + b"\n")
-            await asyncio.wait_for(writer.drain(), SEND_S)
+            await within(writer.drain(), SEND_S)
 
     def _parse(self, line: bytes) -> dict[str, Any] | None:
         with contextlib.suppress(WireError):
@@ -168,6 +189,18 @@ class ControlServer:
             self._path.unlink(missing_ok=True)
 
 
+async def _body(reader: asyncio.StreamReader, size: Any, peer: Peer) -> bytes:
+    """Return the bytes that follow a request; raises :class:`LinkholdError` where none may."""
+    if not peer.privileged:
+        raise LinkholdError("only root and the agent's own user may send that; try sudo")
+    if isinstance(size, bool) or not isinstance(size, int) or not 0 < size <= MAX_BODY_BYTES:
+        raise LinkholdError(f"bytes: {size!r} is no number from 1 to {MAX_BODY_BYTES}")
+    try:
+        return await within(reader.readexactly(size), IDLE_S)
+    except asyncio.IncompleteReadError:
+        raise LinkholdError("the request ended early") from None
+
+
 def _refusal(reason: str) -> bytes:
     return dumps({"ok": False, "error": reason})
 
@@ -175,7 +208,7 @@ def _refusal(reason: str) -> bytes:
 async def _send_all(queue: asyncio.Queue[bytes], writer: asyncio.StreamWriter) -> None:
     while True:
         writer.write(await queue.get() + b"\n")
-        await asyncio.wait_for(writer.drain(), SEND_S)
+        await within(writer.drain(), SEND_S)
 
 
 async def _read_all(reader: asyncio.StreamReader) -> None:
@@ -187,8 +220,16 @@ async def _read_all(reader: asyncio.StreamReader) -> None:
 def _peer_of(writer: asyncio.StreamWriter) -> Peer:
     sock: socket.socket = writer.get_extra_info("socket")
     raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    pid, uid, _gid = struct.unpack("3i", raw)
-    return Peer(pid, uid)
+    pid, uid, gid = struct.unpack("3i", raw)
+    return Peer(pid, uid, frozenset({gid, *_groups_of(sock)}))
+
+
+def _groups_of(sock: socket.socket) -> tuple[int, ...]:
+    """Return the supplementary groups of a peer; none of more than 256, or before Linux 4.13."""
+    with contextlib.suppress(OSError):  # ERANGE: there are more (net/core/sock.c)
+        raw = sock.getsockopt(socket.SOL_SOCKET, SO_PEERGROUPS, MOST_GROUP_BYTES)
+        return struct.unpack(f"{len(raw) // 4}I", raw)
+    return ()
 
 
 class NoAgent(LinkholdError):
@@ -208,9 +249,12 @@ class ControlClient:
             raise NoAgent(f"no agent answers on {path} ({error.strerror or error})") from error
         self._file = self._socket.makefile("rb")
 
-    def ask(self, cmd: str, **arguments: object) -> dict[str, Any]:
-        """Return the answer; raises :class:`NoAgent` or :class:`LinkholdError` with the reason."""
-        self._send(cmd, arguments)
+    def ask(self, cmd: str, *, body: bytes = b"", **arguments: object) -> dict[str, Any]:
+        """Return the answer; raises :class:`NoAgent` or :class:`LinkholdError` with the reason.
+
+        ``body`` follows the request: only root and the agent's own user may send one.
+        """
+        self._send(cmd, {**arguments, "bytes": len(body)} if body else arguments, body)
         answer = self._read()
         if answer is None:
             raise NoAgent("the agent ended before it answered")
@@ -222,8 +266,8 @@ class ControlClient:
         self._socket.settimeout(None)
         return map(_granted, iter(self._read, None))
 
-    def _send(self, cmd: str, arguments: Mapping[str, object]) -> None:
-        request = json.dumps({"cmd": cmd, **arguments}).encode() + b"\n"
+    def _send(self, cmd: str, arguments: Mapping[str, object], body: bytes = b"") -> None:
+        request = json.dumps({"cmd": cmd, **arguments}).encode() + b"\n" + body
         # The reason why an agent hung up may wait to be read.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._socket.sendall(request)

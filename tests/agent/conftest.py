@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support import netns, running
+from support.beyond import Beyond
 from support.broker import Collector, wait_until
 from support.cable import Cable
 from support.places import Place
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def ns() -> Iterator[Namespace]:
-    """A namespace whose way out is eth0, a cable to p0; the test's thread is inside."""
+def network() -> Iterator[tuple[Namespace, Beyond]]:
+    """A namespace whose way out is eth0, a cable to p0; the test's thread is inside.
+
+    Beyond the cable is a gateway that answers, which is the resolver too.
+    """
     reason = netns.missing() or running.missing()
     if reason:
         pytest.skip(reason)
@@ -33,8 +37,20 @@ def ns() -> Iterator[Namespace]:
         made.veth("eth0", "p0")
         made.ip("addr add 10.0.0.2/24 dev eth0")
         made.ip("route add default via 10.0.0.1")
-        with made.enter():
-            yield made
+        with Beyond(made, "p0") as beyond, made.enter():
+            yield made, beyond
+
+
+@pytest.fixture
+def ns(network: tuple[Namespace, Beyond]) -> Namespace:
+    """The namespace of the node."""
+    return network[0]
+
+
+@pytest.fixture
+def beyond(network: tuple[Namespace, Beyond]) -> Beyond:
+    """What answers at the other end of the node's cable."""
+    return network[1]
 
 
 @pytest.fixture

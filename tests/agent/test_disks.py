@@ -135,12 +135,13 @@ def test_a_state_folder_that_is_removed_is_made_again(
     """Rm -rf of the state folder: leg A does not notice, and what comes next is kept."""
     agent = agents().start().wait_ready()
     pulled = cable(agent)
+    agent.wait_for(lambda s: agent_of(s)["outbox"] == "ok")
     shutil.rmtree(agent.state_dir)
 
     pulled.check()
 
-    wait_until((agent.state_dir / "outbox.db").exists)
-    assert "the file was removed" in agent.log()
+    wait_until(lambda: "the file was removed" in agent.log())
+    wait_until(lambda: "link.down" in agent.types())
     agent.kill()
     agent.start().wait_ready()
     assert "link.down" in agent.types()

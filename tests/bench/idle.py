@@ -64,7 +64,7 @@ def run(*, quick: bool = False) -> list[Row]:
                 agent = rig.start_agent()
                 time.sleep(SETTLE_S)
                 pids = (agent.pid, agent.broker_pid, reference.pid)
-                agent_rates, broker_rates, limit = _watch(pids, slices)
+                agent_rates, broker_rates, limit = watch(pids, slices)
                 rows += _costs(f"agent{title}", agent_rates, limit, most=MOST_CPU_MS)
                 rows += _sizes(f"agent{title}", agent.pid, most=MOST_PSS_MB)
                 rows += _costs(f"broker{title}", broker_rates, limit)
@@ -75,7 +75,7 @@ def run(*, quick: bool = False) -> list[Row]:
         reference.wait()
 
 
-def _watch(pids: Sequence[int], slices: int) -> list[Rates]:
+def watch(pids: Sequence[int], slices: int) -> list[Rates]:
     """Return what each process uses while nothing happens."""
     looks = [[_spent(pid) for pid in pids]]
     for _ in range(slices):

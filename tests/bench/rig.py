@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -20,11 +21,13 @@ from typing import TYPE_CHECKING, Any
 from bench.inotify import Replaced
 from bench.processes import children, name_of
 from bench.rtnetlink import Carrier, Flipper
+from support.answering import Server
 from support.broker import Broker
 from support.netns import Namespace, missing
+from support.places import Mounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from typing_extensions import Self
 
@@ -34,6 +37,13 @@ START_S = 15.0
 STOP_S = 5.0
 LOG_LINES = 10
 NIC, PEER = "eth0", "peer0"
+GATEWAY = "10.9.0.1"
+"""Where the NIC's cable ends: it answers ARP, and questions to its resolver."""
+
+
+def refusal(asked: bytes) -> bytes:
+    """Return what a resolver answers that is there and tells nothing (REFUSED)."""
+    return asked[:2] + b"\x81\x85" + asked[4:]
 
 
 class Impossible(Exception):
@@ -118,6 +128,7 @@ class Observer:
 class Rig:
     """A node's namespace: ``eth0`` with address and default route, its cable's end in another.
 
+    There are a gateway and a resolver that answer.
     As with a real cable, the node hears of its own NIC only, not of the switch's port.
     """
 
@@ -139,7 +150,13 @@ class Rig:
             self.switch.veth("spare0", "spare1", up=False)
             self.nic = self.namespace.veth(NIC, PEER, other=self.switch)
             self.namespace.ip(f"addr add 10.9.0.2/24 dev {NIC}")
-            self.namespace.ip(f"route add default via 10.9.0.1 dev {NIC}")
+            self.namespace.ip(f"route add default via {GATEWAY} dev {NIC}")
+            self.switch.ip(f"addr add {GATEWAY}/24 dev {PEER}")
+            self._mounts = Mounts(nameserver=GATEWAY)
+            stack.callback(self._mounts.close)
+            with self.switch.enter():
+                dns = Server(socket.SOCK_DGRAM, GATEWAY, 53, refusal, poll_s=1.0)
+            stack.enter_context(dns)
             self.flipper = Flipper(self.switch, self.switch.index(PEER))
             stack.callback(self.flipper.close)
             self._kernel = Flipper(self.namespace, self.nic)
@@ -168,21 +185,32 @@ class Rig:
         self.fleet = broker
         return broker
 
-    def start_agent(self, *, ready: bool = True, more: str = "") -> Agent:
+    def start_agent(
+        self,
+        *,
+        ready: bool = True,
+        more: str = "",
+        module: str = "linkhold",
+        environment: Mapping[str, str] | None = None,
+    ) -> Agent:
         """Start an agent with the smallest configuration that names the broker, if there is one.
 
-        ``more`` are further lines of its configuration.
+        ``more`` are further lines of its configuration; ``module`` runs it.
         """
         configuration = self.disk / "linkhold.yaml"
         configuration.write_text(f"{self._configuration()}\n{more}")
         run_dir = self.run_dir / "run"
         run_dir.mkdir(exist_ok=True)
-        command = [sys.executable, "-m", "linkhold", "agent", "--config", str(configuration)]
+        command = [sys.executable, "-m", module, "agent", "--config", str(configuration)]
         command += ["--run-dir", str(run_dir), "--state-dir", str(self.disk / "state")]
         log_file = self.disk / "agent.log"
         with log_file.open("ab") as log:
             exec_s = time.monotonic()
-            process = subprocess.Popen(self.namespace.command(*command), stderr=log)
+            process = subprocess.Popen(
+                self.namespace.command(*self._mounts.wrap, *command),
+                stderr=log,
+                env=_with_tests(environment or {}),
+            )
         agent = Agent(process, run_dir, log_file, exec_s)
         self._stack.callback(agent.stop)
         if ready:
@@ -198,12 +226,9 @@ class Rig:
 
     def observe(self, kind: str, *arguments: object) -> Observer:
         """Start an observer inside."""
-        environment = dict(os.environ)
-        paths = [str(TESTS), environment.get("PYTHONPATH", "")]
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         command = [sys.executable, "-m", "bench.observers", kind, *map(str, arguments)]
         process = subprocess.Popen(
-            self.namespace.command(*command), stdout=subprocess.PIPE, env=environment
+            self.namespace.command(*command), stdout=subprocess.PIPE, env=_with_tests({})
         )
         self._stack.callback(_end, process)
         return Observer(process)
@@ -211,6 +236,12 @@ class Rig:
     def kernel_carrier(self) -> Carrier:
         """Return what the kernel says of the NIC now."""
         return self._kernel.carrier(self.nic)
+
+
+def _with_tests(more: Mapping[str, str]) -> dict[str, str]:
+    """Return our environment, with which a process finds the modules of the tests."""
+    paths = [str(TESTS), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **more}
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

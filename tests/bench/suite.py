@@ -16,9 +16,22 @@ from bench.rows import Row, machine
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NAMES = ("latency", "idle", "step", "storm", "start", "probe_load", "keepalive", "kernel_log")
-LAB = ("bonds",)
-"""Benches that take minutes in the kernel lab: they run when they are named."""
+NAMES = (
+    "latency",
+    "idle",
+    "step",
+    "agreement",
+    "storm",
+    "start",
+    "probe_load",
+    "keepalive",
+    "kernel_log",
+    "paths",
+    "power",
+    "retries",
+)
+LAB = ("bonds", "interruptions")
+"""Benches that take minutes, in the kernel lab or with many jobs: they run when they are named."""
 OUTPUT = Path(__file__).resolve().parent.parent.parent / "build" / "bench"
 HEAD = ("", "value", "unit", "reference", "ratio", "target", "")
 

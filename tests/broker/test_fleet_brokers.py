@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trustme
 
-from linkhold.config.settings import BrokerSettings, TlsSettings
+from linkhold.config.brokers import BrokerSettings, TlsSettings
 from linkhold.legs.fleet_session import Session
 from linkhold.mqtt import Connection
 from support.broker import Broker, Collector, wait_until

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trustme
 
-from linkhold.config.settings import BrokerSettings, TlsSettings
+from linkhold.config.brokers import BrokerSettings, TlsSettings
 from linkhold.legs import fleet
 from linkhold.legs.fleet_pace import Timing
 from linkhold.legs.fleet_session import Session

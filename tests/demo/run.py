@@ -70,7 +70,7 @@ def outside() -> int:
 def inside(folder: Path) -> None:
     """Set the stage, pull the cable, plug it in, show the timeline."""
     timeline = Timeline()
-    make_network()
+    switch = make_network()
     os.environ |= {
         "LINKHOLD_RUN_DIR": str(folder / "run"),
         "LINKHOLD_STATE_DIR": str(folder / "state"),
@@ -79,7 +79,10 @@ def inside(folder: Path) -> None:
     start_fleet(folder, timeline)
     config = folder / "linkhold.yaml"
     broker = f"{{host: 127.0.0.1, port: {FLEET_PORT}}}"
-    config.write_text(f"mqtt: {{fleet: [{broker}], connect_jitter_s: 0}}\n")
+    config.write_text(
+        f"mqtt: {{fleet: [{broker}], connect_jitter_s: 0}}\n"
+        "paths: {dns: {watch: false}}  # this stage has a gateway and no resolver\n"
+    )
     start([str(Path(sys.executable).parent / "linkhold"), "agent", "--config", str(config)], None)
     wait_for(folder / "run/state.json")
     timeline.say("agent", "ready")
@@ -89,29 +92,47 @@ def inside(folder: Path) -> None:
     )
     timeline.wait_until(PULL_AT_S)
     timeline.say("demo", ">>> pulls the cable")
-    link("set", "far", "down")
+    link("set", "far", "down", where=switch)
     timeline.wait_until(PLUG_AT_S)
     timeline.say("demo", ">>> plugs the cable in")
-    link("set", "far", "up")
+    link("set", "far", "up", where=switch)
     training.wait(timeout=END_AT_S)
     time.sleep(0.2)
     stored = len(list((folder / "store").iterdir()))
     timeline.say("demo", f"done: the run was held, not killed; {stored} checkpoints in the store")
 
 
-def link(*words: str) -> None:
-    """Run ``ip link``."""
-    subprocess.run(["ip", "link", *words], check=True)
+def link(*words: str, where: int | None = None) -> None:
+    """Run ``ip link``, in the network of the process ``where`` if one is named."""
+    ip("link", *words, where=where)
 
 
-def make_network() -> None:
-    """Make a cable: eth0 with an address and a default route, and its far end."""
+def ip(*words: str, where: int | None = None) -> None:
+    """Run ``ip``."""
+    inside = [] if where is None else ["nsenter", f"--net=/proc/{where}/ns/net"]
+    subprocess.run([*inside, "ip", *words], check=True)
+
+
+def make_network() -> int:
+    """Make a cable from eth0, with an address and a default route, to a gateway.
+
+    Return the process whose network the gateway is.
+    """
+    keeper = ["unshare", "--net", "sh", "-c", "echo ready; exec sleep 600"]
+    ready = threading.Event()
+    switch = start(keeper, lambda _: ready.set())
+    assert ready.wait(10), "no second network"
     link("set", "lo", "up")
-    link("add", "eth0", "type", "veth", "peer", "name", "far")
+    # Another index than the far end's: equal ones look like one plain device to the kernel, which
+    # then tells of carrier at most once a second (linkwatch_urgent_event()).
+    link("add", "spare0", "type", "veth", "peer", "name", "spare1", where=switch.pid)
+    link("add", "eth0", "type", "veth", "peer", "name", "far", "netns", str(switch.pid))
     link("set", "eth0", "up")
-    link("set", "far", "up")
-    subprocess.run(["ip", "address", "add", "10.0.0.2/24", "dev", "eth0"], check=True)
-    subprocess.run(["ip", "route", "add", "default", "via", "10.0.0.1"], check=True)
+    link("set", "far", "up", where=switch.pid)
+    ip("address", "add", "10.0.0.1/24", "dev", "far", where=switch.pid)
+    ip("address", "add", "10.0.0.2/24", "dev", "eth0")
+    ip("route", "add", "default", "via", "10.0.0.1")
+    return switch.pid
 
 
 def start(command: list[str], on_line: object) -> subprocess.Popen[bytes]:

@@ -6,19 +6,19 @@ import json
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
 from linkhold.diagnose import document
 from linkhold.model.diagnosis import Mark, Place, State
-from support.ill_network import BY_NAME, CONNECT, NAME, PING, SERVER, Net
+from support.ill_network import BY_NAME, CONNECT, NAME, PING, SERVER, diagnosed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from linkhold.model.diagnosis import Diagnosis
+    from support.ill_network import Net
     from support.netns import Namespace
 
 AWS = "Amazon EC2"
@@ -95,7 +95,7 @@ def black_hole(net: Net) -> Diagnosis:
 
 def dns_dead(net: Net) -> Diagnosis:
     """Nobody is at the address of the resolver."""
-    return net.diagnose(PING, resolver="10.9.0.99")
+    return net.diagnose(PING, resolvers=("10.9.0.99",))
 
 
 def beyond_dead(net: Net) -> Diagnosis:
@@ -129,28 +129,15 @@ def metadata_lies(net: Net) -> Diagnosis:
     return net.diagnose(PING, vendor=AWS)
 
 
-def forgotten(net: Net) -> Diagnosis:
-    """A firewall drops an open connection, and new ones pass."""
-    port = _stuck(net, SERVER)
-    del port
-    return net.diagnose(PING)
-
-
 def moved(net: Net) -> Diagnosis:
     """A load balancer's name has another address than the open connection."""
-    _stuck(net, SERVER)
-    return net.diagnose(BY_NAME)
-
-
-def _stuck(net: Net, address: str) -> int:
-    """Open a connection, have the gateway forget it, and send into the void."""
-    made = net.connect(address)
+    made = net.connect(SERVER)
     port: int = made.getsockname()[1]
-    hole = f"chain f {{ type filter hook forward priority 0; tcp sport {port} drop; }}\n"
-    net.nft(net.gateway, hole)
+    gone = f"chain f {{ type filter hook forward priority 0; tcp sport {port} drop; }}"
+    net.nft(net.gateway, gone)
     made.sendall(b"anybody there?")
     time.sleep(1.0)  # two retransmissions: after 0.2 and 0.6 s
-    return port
+    return net.diagnose(BY_NAME)
 
 
 FAULTS: dict[Callable[[Net], Diagnosis], tuple[State, Place, str]] = {
@@ -170,22 +157,14 @@ FAULTS: dict[Callable[[Net], Diagnosis], tuple[State, Place, str]] = {
     own_firewall: (State.DEGRADED, Place.FIREWALL, "this host's own firewall drops"),
     metadata_gone: (State.DEGRADED, Place.BEYOND, "service of Amazon EC2 does not answer"),
     metadata_lies: (State.DEGRADED, Place.BEYOND, "makes no sense"),
-    forgotten: (State.DEGRADED, Place.FIREWALL, "has forgotten the session"),
     moved: (State.DEGRADED, Place.BEYOND, f"the address of {NAME} has changed to 10.9.0.3"),
 }
 
 
 @pytest.fixture(scope="module")
 def found(can_make_namespaces: None) -> dict[str, Diagnosis]:
-    """The diagnosis of each fault, in a network of its own; four at a time."""
-
-    def one(fault: Callable[[Net], Diagnosis]) -> Diagnosis:
-        with Net() as net:
-            return fault(net)
-
-    with ThreadPoolExecutor(4) as pool:
-        results = pool.map(one, FAULTS)
-        return dict(zip((fault.__name__ for fault in FAULTS), results, strict=True))
+    """The diagnosis of each fault."""
+    return diagnosed(FAULTS)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)

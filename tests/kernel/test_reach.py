@@ -17,8 +17,8 @@ import trustme
 from linkhold.decide.reach import Aim, Kind
 from linkhold.model.probes import Answer, Heard
 from linkhold.sensors.metadata import metadata
-from linkhold.sensors.reach import Names, ask, dns, gateway, http, icmp, tcp
-from support.answering import RESET, Files, Server, http_answer
+from linkhold.sensors.reach import Ears, Names, ask, dns, gateway, http, icmp, tcp
+from support.answering import RESET, FakeAws, Files, Server, http_answer
 from support.netns import Namespace
 
 if TYPE_CHECKING:
@@ -126,6 +126,72 @@ def test_gateway_with_another_mac_is_found(world: World) -> None:
         answer = world.ask(lambda: gateway("e0", NEAR, 1))
 
     assert answer.heard is Heard.ANSWERS
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_gateway_behind_a_proxy_answers(world: World, kept: bool) -> None:  # noqa: FBT001
+    """A router that answers ARP for an address it has not (proxy ARP), and no echo, is heard."""
+    there = (
+        "sysctl -qw net.ipv4.neigh.g0.proxy_delay=0; ip neigh add proxy 10.0.0.66 dev g0; "
+        "ip route add 10.0.0.66 dev g1"
+    )
+    back = "ip neigh del proxy 10.0.0.66 dev g0; ip route del 10.0.0.66 dev g1"
+
+    async def twice() -> list[Answer]:
+        ears = Ears(kept=kept)
+        answers = [await gateway("e0", "10.0.0.66", 1, ears) for _ in range(2)]
+        ears.close()
+        return answers
+
+    with changed(world.near, there, back):
+        first, second = world.ask(twice)
+
+    assert (first.how, answered(first), answered(second)) == ("arp", True, True)
+
+
+def test_gateway_that_is_written_in_for_good_is_not_called_silent(world: World) -> None:
+    """Where somebody gave the kernel its MAC, nobody needs to answer ARP: nothing is known."""
+    there = "ip neigh add 10.0.0.67 lladdr 02:00:00:00:00:67 dev e0 nud permanent"
+    with changed(world.node, there, "ip neigh del 10.0.0.67 dev e0"):
+        answer = world.ask(lambda: gateway("e0", "10.0.0.67", SHORT_S))
+
+    assert answer.heard is Heard.UNKNOWN
+    assert "the neighbour table calls it permanent" in answer.detail
+
+
+def test_kept_ears_outlive_their_link(world: World) -> None:
+    """A link set down and up, or made again, between two questions costs no answer."""
+    mac = "02:00:00:00:00:e0"
+
+    async def probes() -> list[Heard]:
+        ears, heard = Ears(), []
+        for step in ("", "down", "up", "gone", "again"):
+            world.node.run("sh", "-c", scene.get(step, "true"))
+            answer = await gateway("d0", "10.9.9.1", SHORT_S, ears)
+            heard.append(answer.heard)
+        ears.close()
+        return heard
+
+    scene = {
+        "down": "ip link set d0 down",
+        "up": "ip link set d0 up",
+        "gone": "ip link del d0",
+        "again": (
+            f"ip link add d0 type veth peer name d1 netns {world.near.path} && "
+            f"ip link set d0 address {mac} up && ip addr add 10.9.9.2/24 dev d0"
+        ),
+    }
+    world.node.run("sh", "-c", scene["again"])
+    with changed(world.near, "ip addr add 10.9.9.1/24 dev d1 && ip link set d1 up", "true"):
+        scene["again"] += (
+            f" && nsenter --net={world.near.path} sh -c "
+            "'ip addr add 10.9.9.1/24 dev d1 && ip link set d1 up'"
+        )
+        heard = world.ask(probes)
+    world.node.ip("link del d0")
+
+    assert heard[0] is heard[2] is heard[4] is Heard.ANSWERS
+    assert Heard.ANSWERS not in (heard[1], heard[3])
 
 
 def without_raw(work: Callable[[], Coroutine[Any, Any, Answer]]) -> Callable[[], Answer]:
@@ -308,8 +374,9 @@ def test_dns(
 
 
 def test_dns_without_a_resolver_and_over_tcp(world: World) -> None:
-    """A port nobody listens on refuses; an answer that is cut off is asked for by TCP."""
-    assert world.ask(lambda: dns(FAR, "a.example", 1)).heard is Heard.REFUSED
+    """A port nobody listens on is no resolver; an answer that is cut off is asked for by TCP."""
+    nobody = world.ask(lambda: dns(FAR, "a.example", 1))
+    assert (nobody.heard, nobody.detail) == (Heard.UNREACHABLE, "nothing listens on port 53")
 
     def whole(asked: bytes) -> bytes:
         answer = dns_answer(0, "192.0.2.8")(asked[2:])
@@ -383,29 +450,11 @@ def test_each_aim_is_asked_its_way(world: World, aim: Aim) -> None:
         (socket.SOCK_STREAM, FAR, 80, fine),
         (socket.SOCK_STREAM, FAR_6, 80, fine),
     ):
-        heed = world.ask(lambda: ask(aim, 1, names))
+        heed = world.ask(lambda: ask(aim, 1, names, Ears(kept=False)))
 
     assert heed.name == "a"
     assert answered(heed.answer)
     assert heed.answer.target == aim.target
-
-
-class FakeAws:
-    """IMDSv2: a token by PUT, then the machine's identity; ``lie`` answers in its place."""
-
-    def __init__(self, lie: bytes | None = b"", refuse_first: int = 0) -> None:
-        self._lie, self._refuse = lie, refuse_first
-
-    def __call__(self, asked: bytes) -> bytes | None:
-        if self._lie != b"":
-            return self._lie
-        if asked.startswith(b"PUT /latest/api/token"):
-            wanted = b"x-aws-ec2-metadata-token-ttl-seconds: 60" in asked.lower()
-            return http_answer(200, "AQAEA-token") if wanted else http_answer(400)
-        if b"x-aws-ec2-metadata-token: aqaea-token" not in asked.lower() or self._refuse:
-            self._refuse -= 1
-            return http_answer(401)
-        return http_answer(200, "i-0abc1234def567890")
 
 
 def test_metadata_answers_over_both_families(world: World) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 BIN = Path(sys.executable).parent
 LINKHOLD = str(BIN / "linkhold")
 REPO = Path(__file__).resolve().parents[2]
+SHIPPED = "/opt/linkhold/current/bin/python -I -m linkhold.actuators.boot"
 UNIT = "/etc/systemd/system/linkhold-boot.service"
 CONFIG = "/etc/linkhold/linkhold.yaml"
 BOND = "bonds: {bond0: {members: [eth0, eth1], confirm_after_s: 2}}\n"
@@ -69,7 +70,7 @@ PROFILES: dict[Manager, dict[str, str]] = {
 def boot_unit() -> str:
     """Return the unit as it is shipped, with the program of this checkout."""
     shipped = (REPO / "systemd/linkhold-boot.service").read_text(encoding="utf-8")
-    return shipped.replace("/usr/bin/env linkhold-boot", str(BIN / "linkhold-boot"))
+    return shipped.replace(SHIPPED, str(BIN / "linkhold-boot"))
 
 
 def files(**more: str) -> dict[str, str]:

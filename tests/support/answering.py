@@ -42,6 +42,8 @@ class Server:
         port: int,
         answer: Callable[[bytes], Answer],
         tls: ssl.SSLContext | None = None,
+        *,
+        poll_s: float = 0.05,
     ) -> None:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self.asked: list[bytes] = []
@@ -52,7 +54,7 @@ class Server:
         self._socket.bind((address, port))
         if kind == socket.SOCK_STREAM:
             self._socket.listen()
-        self._socket.settimeout(0.05)
+        self._socket.settimeout(poll_s)
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -105,3 +107,23 @@ def http_answer(status: int, body: str = "", headers: str = "") -> bytes:
     """Return an HTTP answer; ``headers`` are whole lines."""
     data = body.encode()
     return f"HTTP/1.1 {status} X\r\n{headers}Content-Length: {len(data)}\r\n\r\n".encode() + data
+
+
+class FakeAws:
+    """IMDSv2: a token by PUT, then the machine's identity; ``lie`` answers in its place."""
+
+    def __init__(self, lie: bytes | None = b"", refuse_first: int = 0) -> None:
+        self.lie, self._refuse = lie, refuse_first
+
+    def __call__(self, asked: bytes) -> bytes | None:
+        if self.lie != b"":
+            return self.lie
+        if asked.startswith(b"PUT /latest/api/token"):
+            wanted = b"x-aws-ec2-metadata-token-ttl-seconds: 60" in asked.lower()
+            return http_answer(200, "AQAEA-token") if wanted else http_answer(400)
+        if b"x-aws-ec2-metadata-token: aqaea-token" not in asked.lower():
+            return http_answer(401)
+        if self._refuse:
+            self._refuse -= 1
+            return http_answer(401)
+        return http_answer(200, "i-0abc1234def567890")

@@ -6,7 +6,8 @@ import json
 import random
 from typing import TYPE_CHECKING, Any
 
-from linkhold.config.settings import BrokerSettings, MqttSettings, OutboxSettings
+from linkhold.config.brokers import BrokerSettings
+from linkhold.config.settings import MqttSettings, OutboxSettings
 from linkhold.decide.readings import LegReading
 from linkhold.legs.fleet import FleetLeg
 from linkhold.legs.fleet_pace import Timing

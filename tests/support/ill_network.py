@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,12 @@ from linkhold.diagnose import Aim, Plan, Sources, diagnose
 from linkhold.model.jobs import Training
 from linkhold.survey.files import Reader
 from support.answering import Server, http_answer
+from support.damaged_cable import DamagedCable
 from support.netns import Namespace
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from typing_extensions import Self
 
     from linkhold.model.diagnosis import Diagnosis
@@ -62,9 +66,10 @@ class Resolvers(Reader):
 
 
 class Net:
-    """The network; use it in a ``with`` statement."""
+    """The network; use it in a ``with`` statement. ``damaged``: the node's cable is a bad one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, damaged: bool = False) -> None:
+        self._damaged = damaged
         self._stack = ExitStack()
         self.node, self.switch, self.gateway, self.neighbour, self.server = (
             self._stack.enter_context(Namespace()) for _ in range(5)
@@ -79,7 +84,10 @@ class Net:
             (self.gateway, "g0", "pg"),
             (self.neighbour, "n0", "pn"),
         ):
-            space.veth(name, port, other=self.switch)
+            if self._damaged and space is self.node:
+                self._stack.enter_context(DamagedCable(space, name, self.switch, port))
+            else:
+                space.veth(name, port, other=self.switch)
             self.switch.ip(f"link set {port} master br0")
         self.gateway.veth("g1", "f0", other=self.server)
         self.gateway.batch("addr add 10.0.0.1/24 dev g0\naddr add 10.9.0.1/24 dev g1\n")
@@ -97,7 +105,7 @@ class Net:
         self._stack.callback(keeper.kill)
         self._serve("dns", socket.SOCK_DGRAM, RESOLVER, 53, resolve)
         for address in (SERVER, SECOND):
-            self._serve(address, socket.SOCK_STREAM, address, PORT, lambda _: None)
+            self.serve(address, PORT)
         for address in ("10.0.0.7", SERVER):
             self.node.run("ping", "-q", "-c", "1", "-W", "2", address)
         return self
@@ -109,6 +117,23 @@ class Net:
         with self.server.enter():
             self.servers[name] = self._stack.enter_context(Server(*words))
 
+    def serve(self, address: str, port: int) -> None:
+        """Have the server take connections and say nothing."""
+        self._serve(f"{address}:{port}", socket.SOCK_STREAM, address, port, lambda _: None)
+
+    def forget_after(self, idle_s: int) -> None:
+        """Let the gateway be a firewall that drops what belongs to no connection it remembers.
+
+        It forgets one that is silent for ``idle_s`` seconds (conntrack), as every firewall does.
+        """
+        unknown = "meta l4proto tcp ct state invalid drop"
+        self.nft(self.gateway, f"chain f {{ type filter hook forward priority 0; {unknown}; }}")
+        settings = (
+            "net.netfilter.nf_conntrack_tcp_loose=0",  # what it does not know is invalid
+            f"net.netfilter.nf_conntrack_tcp_timeout_established={idle_s}",
+        )
+        self.gateway.run("sysctl", "-qw", *settings)
+
     def serve_metadata(self, status: int, body: str) -> None:
         """Have something answer on the metadata address."""
         answer = http_answer(status, body)
@@ -118,16 +143,37 @@ class Net:
         """Load rules into a namespace."""
         space.run("nft", "-f", "-", stdin=f"table inet ill {{ {rules}\n}}\n")
 
-    def connect(self, address: str) -> socket.socket:
+    def connect(self, address: str, port: int = PORT) -> socket.socket:
         """Return a connection of the node, which is open and was used once."""
         with self.node.enter():
-            made = socket.create_connection((address, PORT), timeout=5)
+            made = socket.create_connection((address, port), timeout=5)
         self._stack.callback(made.close)
         made.sendall(b"hello")
         return made
 
-    def diagnose(self, *aims: Aim, resolver: str = RESOLVER, **plan: Any) -> Diagnosis:
+    def diagnose(
+        self,
+        *aims: Aim,
+        resolvers: tuple[str, ...] = (RESOLVER,),
+        training: Training | None = None,
+        **plan: Any,
+    ) -> Diagnosis:
         """Diagnose the node; nothing of the machine's own kernel log is looked at."""
         wanted = Plan(aims, since_s=1e-6, **{"vendor": "", **plan})
-        sources = Sources(reader=Resolvers(resolver), training=no_training)
+        sources = Sources(Resolvers(*resolvers), lambda: training or Training())
         return self.node.call(lambda: asyncio.run(diagnose(wanted, sources)))
+
+
+def diagnosed(
+    faults: Iterable[Callable[[Net], Diagnosis]], *, damaged: bool = False
+) -> dict[str, Diagnosis]:
+    """Return the diagnosis of each fault by name, each in a network of its own, four at once."""
+
+    def one(fault: Callable[[Net], Diagnosis]) -> Diagnosis:
+        with Net(damaged=damaged) as net:
+            return fault(net)
+
+    given = tuple(faults)
+    with ThreadPoolExecutor(4) as pool:
+        results = pool.map(one, given)
+        return dict(zip((fault.__name__ for fault in given), results, strict=True))

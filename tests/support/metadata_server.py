@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -46,14 +47,16 @@ class Told:
 class MetadataServer:
     """Answers each request with what ``answer`` returns; closes after raw answers."""
 
-    def __init__(self, answer: Callable[[Asked], Told]) -> None:
+    def __init__(
+        self, answer: Callable[[Asked], Told], *, host: str = "127.0.0.1", port: int = 0
+    ) -> None:
         self.answer = answer
         self.asked: list[Asked] = []
-        self.port = 0
+        self.host, self.port = host, port
         self._talks: set[asyncio.StreamWriter] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._talk, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._talk, self.host, self.port)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -89,3 +92,37 @@ async def _request(reader: asyncio.StreamReader) -> Asked | None:
         name, _, value = line.partition(":")
         headers[name.lower()] = value.strip()
     return Asked(first[0], first[1], headers)
+
+
+class Threaded:
+    """A :class:`MetadataServer` in a thread, in the namespace of the thread that makes it."""
+
+    def __init__(self, answer: Callable[[Asked], Told], host: str, port: int = 80) -> None:
+        self.server = MetadataServer(answer, host=host, port=port)
+        self._ready, self._loop = threading.Event(), asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._ready.wait(5), "the metadata server does not listen"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._end.set)
+        self._thread.join(5)
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._serve())
+        finally:
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        self._end = asyncio.Event()
+        async with self.server:
+            self._ready.set()
+            await self._end.wait()
+        talks = asyncio.all_tasks() - {asyncio.current_task()}
+        for talk in talks:
+            talk.cancel()
+        await asyncio.gather(*talks, return_exceptions=True)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 TIED = ("setpriv", "--pdeathsig", "KILL", "--")
 NOBODY = 65534
+GATEWAY = "10.0.0.1"
+"""The gateway of :mod:`support.beyond`."""
 
 
 class Place:
@@ -44,15 +46,24 @@ def private_mounts(*commands: str) -> list[str]:
     return ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script, "sh"]
 
 
+def resolver(address: str = GATEWAY) -> str:
+    """Return shell that makes ``address`` the resolver; for a mount namespace."""
+    return (
+        f'f=$(mktemp) && echo "nameserver {address}" >"$f" && chmod 644 "$f" && '
+        'mount --bind "$f" /etc/resolv.conf && rm "$f"'
+    )
+
+
 class Mounts:
     """A mount namespace for an agent, in which a test mounts, fills and freezes.
 
+    ``/etc/resolv.conf`` in it names ``nameserver``.
     ``undo`` is a shell command that is run in it at the end, also when pytest is killed: a frozen
     file system would keep its processes for ever.
     """
 
-    def __init__(self, undo: str = "true") -> None:
-        script = f"echo ready; cat >/dev/null; {undo}"
+    def __init__(self, undo: str = "true", nameserver: str = GATEWAY) -> None:
+        script = f"{resolver(nameserver)}; echo ready; cat >/dev/null; {undo}"
         self._keeper = subprocess.Popen(
             ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
             stdin=subprocess.PIPE,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from support.broker import MOSQUITTO, START_TIMEOUT_S, Broker, wait_until
-from support.places import TIED
+from support.places import TIED, private_mounts, resolver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,8 +49,9 @@ class Running:
     """A ``linkhold agent`` with folders below ``place``, in the calling thread's namespace.
 
     ``config`` is the text of its configuration file; ``wrap`` a command that ends by executing
-    its arguments (``unshare``, ``setpriv``). The log is ``place/log``. ``seen_run_dir`` is how this
-    process reaches the run folder where the agent's mounts are its own.
+    its arguments (``unshare``, ``setpriv``); without one the agent's resolver is the gateway of
+    :mod:`support.beyond`, by a mount of its own. The log is ``place/log``. ``seen_run_dir`` is how
+    this process reaches the run folder where the agent's mounts are its own.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Running:
         self.config_file = place / "linkhold.yaml"
         self.config_file.write_text(config)
         self.process: subprocess.Popen[bytes] | None = None
-        self._wrap = wrap
+        self._wrap = wrap or private_mounts(resolver())
         self._env = {**ENVIRONMENT, **(env or {})}
         folders = ("--run-dir", str(named), "--state-dir", str(self.state_dir))
         self._arguments = folders if arguments is None else arguments

@@ -102,7 +102,11 @@ if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$want" ]; then
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
             filelock fsspec jinja2 networkx 'setuptools>=77.0.3' sympy typing-extensions &&
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
-            lightning transformers accelerate nvidia-resiliency-ext >build/training.log 2>&1 ||
+            lightning transformers accelerate nvidia-resiliency-ext torchdata >build/training.log 2>&1 &&
+        # pynvml, which warns in every interpreter, is what nvidia-ml-py has under the same name.
+        "$venv/bin/python" -m pip uninstall --quiet --yes pynvml &&
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
+            --force-reinstall nvidia-ml-py >/dev/null 2>&1 ||
         echo "setup: torch is not on this machine; the tests that need it skip"
     echo "$want" >"$stamp"
 fi

@@ -160,7 +160,8 @@ class World:
 
     def notices(self, *notices: Notice) -> list[Event]:
         """Show the core every notice that stands."""
-        return self.take(NoticesReading(notices))
+        fresh = tuple(one for one in notices if one not in self.state.notices)
+        return self.take(NoticesReading(notices, fresh))
 
     def notice(self, kind: str, action: str, in_s: float | None = None) -> Notice:
         """Return a notice seen now whose deadline is ``in_s`` from now."""

@@ -7,6 +7,8 @@ import json
 import logging
 import pickle
 import random
+import subprocess
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
         ({"max_hold_s": float("inf")}, ValueError, "max_hold_s: inf is out of range"),
         ({"upload_spread_s": -1}, ValueError, "upload_spread_s: -1 is out of range"),
         ({"wait_s": float("nan")}, ValueError, "wait_s: nan is out of range"),
+        ({"agree": "mpi"}, ValueError, "agree: 'mpi' is not one of None, torch"),
     ],
 )
 def test_wrong_argument(arguments: Any, error: type[Exception], text: str) -> None:
@@ -106,6 +109,20 @@ def test_give_up() -> None:
 
         assert getattr(raised.value, "exit_code", None) == 75
     assert hold.held_s == 60.0
+
+
+def test_give_up_ends_the_process_resumably() -> None:
+    """A loop that does not know of GiveUp ends with exit code 75, without a traceback."""
+    code = (
+        "from linkhold.client import Hold\n"
+        "hold = Hold.fake(training='hold', max_hold_s=1)\n"
+        "hold.step(1)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (75, "", "")
 
 
 def test_interrupt_in_a_hold() -> None:

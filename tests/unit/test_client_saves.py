@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -165,3 +166,52 @@ def test_save_times() -> None:
             hold.advance(seconds)
 
     assert (hold.last_save_s, hold.save_s) == (20.0, 13.0)
+
+
+def test_the_interval_on_battery_leaves_time_to_train() -> None:
+    """Saves come every ``every_s`` seconds, and no sooner than a save takes after the last one."""
+    hold = Hold.fake(checkpoint="on battery")
+    made = []
+    for second in range(100):
+        request = hold._fake.state.advice.checkpoint
+        assert request is not None
+        advice = replace(hold._fake.state.advice, checkpoint=replace(request, every_s=5.0))
+        hold._fake.state = replace(hold._fake.state, advice=advice)
+        hold.advance(1)
+        hold.step(second)
+        if hold.checkpoint_due(second):
+            made.append(second)
+            with hold.saving():
+                hold.advance(20)
+
+    assert made[:4] == [0, 20, 40, 60]
+
+
+@pytest.mark.parametrize(("left_s", "local_only"), [(45.0, False), (44.0, True)])
+def test_one_and_a_half_saves_must_fit(left_s: float, local_only: bool) -> None:  # noqa: FBT001
+    """Before a deadline the measured save time decides whether there is time for an upload."""
+    hold = Hold.fake(checkpoint_every_steps=1)
+    hold.step(1)
+    with hold.saving():
+        hold.advance(30)
+    hold.set(stop="spot", stop_in_s=left_s)
+    hold.step(2)
+
+    assert hold.checkpoint_due(2)
+    assert hold.local_only is local_only
+
+
+def test_the_longer_of_last_and_mean_counts() -> None:
+    """A save that was slow once is expected again; one that was quick proves little."""
+    hold = Hold.fake()
+    for took_s in (10, 40, 10):
+        with hold.saving():
+            hold.advance(took_s)
+    hold.set(stop="spot", stop_in_s=25)
+    hold.step(1)
+
+    assert hold.save_s == pytest.approx(16.3)
+    assert hold.local_only is False
+    hold.set(stop="spot", stop_in_s=24)
+    hold.step(2)
+    assert hold.local_only is True

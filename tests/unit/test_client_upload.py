@@ -6,12 +6,16 @@ import itertools
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from linkhold.client import upload as module
+from linkhold.client import upload_tries
+from linkhold.client.retry.breaker import Breaker, State
 from linkhold.client.upload import Uploader
+from linkhold.client.upload_handle import Elsewhere, Upload
 from linkhold.client.voice import Memo
 from linkhold.model import Uploads
 
@@ -46,15 +50,15 @@ class Rig:
         self.looks += 1
         return self.turn()
 
-    def add(self, source: object, push: Callable[[object], object] | None = None) -> module.Upload:
+    def add(self, source: object, push: Callable[[object], object] | None = None) -> Upload:
         return self.uploader.add(source, push or self.pushed.append, None)
 
 
 @pytest.fixture
 def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     """A rig with short pauses, closed at the end."""
-    monkeypatch.setattr(module, "FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr(module, "LONGEST_PAUSE_S", 0.02)
+    monkeypatch.setattr(upload_tries, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(upload_tries, "LONGEST_PAUSE_S", 0.02)
     monkeypatch.setattr(module, "SLICE_S", 0.02)
     rig = Rig()
     yield rig
@@ -97,7 +101,7 @@ def test_gives_up(rig: Rig) -> None:
     handle = rig.add("shard", failing(1000))
 
     assert handle.wait(10)
-    assert handle.attempts == module.MAX_TRIES
+    assert handle.attempts == upload_tries.MAX_TRIES
     assert isinstance(handle.error, ConnectionResetError)
     assert rig.log[-1].startswith("upload of shard failed for good: ConnectionResetError")
 
@@ -172,7 +176,7 @@ def test_newest_overtakes_a_failing_one(rig: Rig) -> None:
 def test_newest_is_retried(monkeypatch: pytest.MonkeyPatch, rig: Rig) -> None:
     """The newest upload is retried like any other when only the newest may go, jitter and all."""
     dice = Dice(0.0)
-    monkeypatch.setattr(module, "_dice", dice)
+    monkeypatch.setattr(upload_tries, "_dice", dice)
     rig.gate = Uploads.NEWEST
     handle = rig.add("shard", failing(3))
 
@@ -183,7 +187,7 @@ def test_newest_is_retried(monkeypatch: pytest.MonkeyPatch, rig: Rig) -> None:
 
 def test_newer_one_ends_a_pause(monkeypatch: pytest.MonkeyPatch, rig: Rig) -> None:
     """A newer upload need not wait for a pause of an older one, whichever comes first."""
-    monkeypatch.setattr(module, "_dice", Dice(60.0))
+    monkeypatch.setattr(upload_tries, "_dice", Dice(60.0))
     for when in (Uploads.NEWEST, Uploads.GO):
         rig.gate = when
         rig.add("old", failing(1000))
@@ -205,7 +209,7 @@ def test_worker_never_spins(
     pause_s: float,
 ) -> None:
     """Failing uploads cost few looks at the gate and few attempts, whatever the gate says."""
-    monkeypatch.setattr(module, "_dice", Dice(pause_s))
+    monkeypatch.setattr(upload_tries, "_dice", Dice(pause_s))
     turns = itertools.cycle(gates)
     if turned_when == "before":
         rig.turn = lambda: next(turns)
@@ -215,7 +219,7 @@ def test_worker_never_spins(
     time.sleep(0.3)
 
     assert rig.looks < 400
-    assert all(handle.attempts <= module.MAX_TRIES for handle in handles)
+    assert all(handle.attempts <= upload_tries.MAX_TRIES for handle in handles)
 
 
 def test_full_queue(rig: Rig) -> None:
@@ -306,7 +310,7 @@ def test_drain_waits_for_the_push_under_way(rig: Rig) -> None:
 
 def test_drain_leaves_a_pause_in_a_hold(monkeypatch: pytest.MonkeyPatch, rig: Rig) -> None:
     """An upload between two attempts is not under way: a hold of it is not waited for long."""
-    monkeypatch.setattr(module, "_dice", Dice(60.0))
+    monkeypatch.setattr(upload_tries, "_dice", Dice(60.0))
     rig.add("a", failing(1000))
     while not rig.uploader._resting:
         time.sleep(0.001)
@@ -330,7 +334,7 @@ def test_drain_sees_the_end_of_a_hold(rig: Rig) -> None:
 
 def test_close_ends_a_retry_pause(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Closing does not wait for the end of a pause between attempts."""
-    monkeypatch.setattr(module, "_dice", Dice(60.0))
+    monkeypatch.setattr(upload_tries, "_dice", Dice(60.0))
     handle = rig.add("a", failing(1000))
     while not rig.log:
         time.sleep(0.001)
@@ -364,10 +368,134 @@ def test_no_thread_to_have(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_full_jitter(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses are drawn from zero to a bound that doubles."""
-    monkeypatch.setattr(module, "FIRST_PAUSE_S", 1.0)
-    monkeypatch.setattr(module, "LONGEST_PAUSE_S", 60.0)
+    monkeypatch.setattr(upload_tries, "FIRST_PAUSE_S", 1.0)
+    monkeypatch.setattr(upload_tries, "LONGEST_PAUSE_S", 60.0)
     dice = Dice(0.0)
-    monkeypatch.setattr(module, "_dice", dice)
+    monkeypatch.setattr(upload_tries, "_dice", dice)
     assert rig.add("a", failing(8)).wait(5)
 
     assert [(0, n) for n in (1, 2, 4, 8, 16, 32, 60, 60)] == dice.asked
+
+
+def recovered(rig: Rig, n: int) -> Upload:
+    """Queue what an earlier process left, the n-th of it from the newest."""
+    return rig.uploader.put(Upload(f"old {n}", rig.pushed.append, None, serial=-n))
+
+
+def test_what_an_earlier_process_left_comes_last(rig: Rig) -> None:
+    """Uploads of this process go first, then those of the spool, the newest of them first."""
+    rig.gate = Uploads.HOLD
+    handles = [recovered(rig, 2), rig.add("a"), recovered(rig, 1), rig.add("b"), recovered(rig, 3)]
+    rig.gate = Uploads.GO
+
+    assert all(handle.wait(5) for handle in handles)
+    assert rig.pushed == ["a", "b", "old 1", "old 2", "old 3"]
+
+
+def test_the_newest_may_be_an_old_one(rig: Rig) -> None:
+    """When only the newest may go and this process has none, the newest of the spool goes."""
+    rig.gate = Uploads.HOLD
+    first, second = recovered(rig, 1), recovered(rig, 2)
+    rig.gate = Uploads.NEWEST
+    assert first.wait(5)
+    assert rig.add("new").wait(5)
+    time.sleep(0.1)
+    assert not second.done
+    assert rig.pushed == ["old 1", "new"]
+
+
+def test_old_ones_push_no_new_one_out(rig: Rig) -> None:
+    """The limit of the queue counts this process's uploads alone."""
+    rig.gate = Uploads.HOLD
+    handles = [recovered(rig, n + 1) for n in range(3)]
+    handles += [rig.add(n) for n in range(module.MAX_WAITING)]
+
+    assert not any(handle.done for handle in handles)
+
+
+def test_a_withdrawn_one_is_not_pushed(rig: Rig) -> None:
+    """What waits can be taken back, what is under way cannot."""
+    gate = threading.Event()
+    running = rig.add("a", lambda _s: gate.wait(5))
+    while not running.attempts:
+        time.sleep(0.001)
+    waiting = rig.add("b")
+
+    assert (rig.uploader.withdraw(running), rig.uploader.withdraw(waiting)) == (False, True)
+    gate.set()
+    assert running.wait(5)
+    assert rig.uploader.drain(5) == ()
+    assert rig.pushed == []
+
+
+def test_an_attempt_that_was_none_does_not_count(rig: Rig) -> None:
+    """While another process has the upload under way, tries are not used up."""
+    left = iter(range(30))
+
+    def push(_source: object) -> None:
+        if next(left, None) is not None:
+            raise Elsewhere("another process has it")
+
+    handle = rig.add("a", push)
+    assert handle.wait(10)
+    assert (handle.error, handle.attempts) == (None, 1)
+
+
+class Store:
+    """A store that is out of order until told otherwise."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.now_s, self.works, self.asked = 0.0, False, 0
+        self.breaker = Breaker(failures=2, open_s=10, now_s=lambda: self.now_s, share=lambda: 1.0)
+        rig.uploader._breakers = lambda store: self.breaker if store else None
+        self._rig = rig
+
+    def add(self, name: str) -> Upload:
+        return self._rig.uploader.put(Upload(name, self.push, None, store="s3://b"))
+
+    def push(self, _source: object) -> None:
+        self.asked += 1
+        if not self.works:
+            raise ConnectionResetError
+
+
+def test_a_broken_store_is_left_alone(rig: Rig) -> None:
+    """An open breaker means no attempt, and none is counted; other stores are not kept waiting."""
+    store = Store(rig)
+    handles = [store.add(name) for name in ("a", "b")]
+    while store.breaker.state is not State.OPEN:
+        time.sleep(0.001)
+    time.sleep(0.2)
+    assert store.asked == 2
+    assert rig.add("elsewhere").wait(5)
+    assert sum(handle.attempts for handle in handles) == 2
+
+    store.now_s = 10.0
+    while store.asked < 3:
+        time.sleep(0.001)
+    time.sleep(0.2)
+    assert store.asked == 3  # a single probe
+    store.works, store.now_s = True, 100.0
+    assert all(handle.wait(5) and handle.error is None for handle in handles)
+    assert store.asked == 5
+
+
+def test_a_pause_that_the_store_asks_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retry-After is the least pause, within reason."""
+    pauses: list[float] = []
+    monkeypatch.setattr(rig.uploader, "_rest", lambda _upload, pause_s: pauses.append(pause_s))
+
+    class Busy(Exception):
+        def __init__(self, seconds: str) -> None:
+            self.response = SimpleNamespace(status_code=503, headers={"Retry-After": seconds})
+
+    Busy.__module__, Busy.__qualname__ = "requests.exceptions", "HTTPError"
+    asked = iter(("7", "100000"))
+
+    def push(_source: object) -> None:
+        seconds = next(asked, None)
+        if seconds is not None:
+            raise Busy(seconds)
+
+    assert rig.add("a", push).wait(5)
+    assert pauses == [7.0, 600.0]

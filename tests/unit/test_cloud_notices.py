@@ -10,12 +10,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from linkhold.decide.notices import Memory, Polled, step
+from linkhold.decide.notices.azure import machine
 from linkhold.decide.notices.services import SERVICES, wait_s
 from linkhold.decide.notices.values import Known
 from linkhold.model import Moment
+from linkhold.sensors.cloud_http import answer_in
 from linkhold.sensors.cloud_notices import CloudNotices
+from linkhold.sensors.pace import GRID_S, until
 from support.metadata_server import Asked, MetadataServer, Told
 
 if TYPE_CHECKING:
@@ -180,18 +185,19 @@ def test_azure_is_slow_at_first_and_never_acknowledged() -> None:
 
     def answer(asked: Asked) -> Told:
         assert asked.headers["metadata"] == "true"
-        if "compute/name" in asked.path:
-            return Told(body="vm-3")
+        if "instance/compute?" in asked.path:
+            return Told(body='{"name": "vm-3", "priority": "Spot"}')
         calls.append(asked.path)
         other = {**FREEZE, "EventId": "e0", "Resources": ["vm-17"]}
         events = [other] if len(calls) < 3 else [other, FREEZE]
         return Told(body=json.dumps({"Events": events}), hang_s=0.6 if len(calls) == 1 else 0)
 
     watch = Watch(SERVICES["azure"], answer)
-    watch.until(lambda: watch.fresh and len(watch.polled) > 6)
+    watch.until(lambda: watch.fresh and len(watch.polled) > 3)
 
     assert [n.action for n in watch.fresh] == ["preempt"]
     assert all(p.judged.known is Known.YES for p in watch.polled)
+    assert watch.polled[1].judged.announced  # the second of three calm answers was none of news
     assert {asked.method for asked in watch.server.asked} == {"GET"}
 
 
@@ -248,3 +254,41 @@ def test_odd_answers_are_asked_again_at_once_then_more_slowly() -> None:
     assert waits == [5.0, 0.2, 5.0, 10.0, 20.0, 30.0, 30.0]
     assert wait_s(spot, 1, token_refused=True) == 0.0
     assert wait_s(scheduled, 9, token_refused=False) == 60.0
+
+
+def test_azure_is_asked_each_second_where_it_may_preempt() -> None:
+    """A spot machine, and one of which nothing is known, each second; any other every 5 s."""
+    events = SERVICES["azure"].endpoints[0]
+
+    waits = [wait_s(events, 0, token_refused=False, spot=spot) for spot in (True, None, False)]
+    assert waits == [1.0, 1.0, 5.0]
+    assert wait_s(SERVICES["aws"].endpoints[0], 0, token_refused=False, spot=False) == 5.0
+    assert machine('{"name": "vm-1", "priority": "Regular"}') == ("vm-1", False)
+    assert machine('{"name": "vm-1", "priority": ""}') == ("vm-1", None)
+    assert machine("<html>") == ("", None)
+
+
+@given(st.binary(max_size=300), st.integers(0, 300), st.booleans())
+def test_any_bytes_are_an_answer_or_none(data: bytes, cut: int, ended: bool) -> None:  # noqa: FBT001
+    """Whatever comes, in whatever pieces: an answer, a ValueError, or a wait for more."""
+    whole = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n"
+    for text in (data, whole[:cut], whole[:cut] + data):
+        with contextlib.suppress(ValueError):
+            found = answer_in(text, ended=ended)
+            assert found is None or 0 < found[1] <= len(text)
+            assert found is not None or not ended
+    assert answer_in(whole, ended=False) is not None
+
+
+@given(st.floats(0.01, 60), st.floats(0, 1e6), st.floats(0, GRID_S))
+def test_pauses_end_on_the_grid_and_are_never_longer(
+    seconds: float, now_s: float, phase_s: float
+) -> None:
+    """A poll comes at its interval or less than half a second before it, in step with others."""
+    slept_s = until(seconds, now_s, phase_s)
+
+    assert slept_s <= seconds + 1e-4
+    if seconds > GRID_S:
+        assert slept_s > seconds - GRID_S - 1e-4
+        points = (now_s + slept_s - phase_s) / GRID_S
+        assert abs(points - round(points)) < 1e-3

@@ -31,7 +31,7 @@ MISTAKES = [
     ("targets: [{name: a, http: 'http://u:p@h/'}]", "'http://u:p@h/' is no URL of http or https"),
     ("targets: [{name: a, http: 'http://[h/'}]", "'http://[h/' is no URL of http or https"),
     ("targets: [{name: a, http: 'http://h:x/'}]", "'http://h:x/' is no URL of http or https"),
-    ("metadata: off", "paths.metadata: off is unknown; allowed: auto, never"),
+    ("metadata: off", "paths.metadata: off is unknown; allowed: auto, always, never"),
     (
         "{interval_ok: 2s, interval_trouble: 5s}",
         "paths.interval_trouble: 5s is less often than interval_ok, 2s; allowed: at most that",

@@ -11,8 +11,11 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from linkhold.config import BondSettings, Detect, Settings, default_file, load
+from linkhold.config.brokers import BrokerSettings
 from linkhold.config.contradictions import contradictions
 from linkhold.config.paths import PathSettings, PathTarget
+from linkhold.config.power import Dialect, PowerSettings, SensorSettings, UpsSettings
+from linkhold.config.power_contradictions import GENERIC_KEYS, SEVERAL
 from linkhold.config.schema import Kind, Option, options
 from linkhold.model import ConfigError
 
@@ -38,6 +41,8 @@ FORMS = {
     "member": WORDS.map(lambda word: f"{word}.7") | MACS | BUS_PATHS,
     "path": WORDS.map(lambda word: f"/etc/{word}"),
     "safe": WORDS,
+    "topic": WORDS.map(lambda word: f"a/{word}/+/state") | st.sampled_from(["#", "tele/+/SENSOR"]),
+    "word": WORDS,
     "text": st.text(min_size=1).filter(lambda text: text.isprintable() and text.strip()),
     "": WORDS | st.sampled_from(["yes", "0x1", "~", "1e5", "- a", "é", "2020-01-01"]),
 }
@@ -97,6 +102,42 @@ def in_order(paths: PathSettings) -> PathSettings:
     return dataclasses.replace(paths, interval_ok=max(paths.interval_ok, paths.interval_trouble))
 
 
+def together(broker: BrokerSettings) -> BrokerSettings:
+    """Return a broker like this one, with a user for its password and whole TLS."""
+    tls = broker.tls and dataclasses.replace(broker.tls, cert="/c", key="/k")
+    return dataclasses.replace(broker, tls=tls, username=broker.username or "u")
+
+
+def known_to_upsd(ups: UpsSettings) -> UpsSettings:
+    """Return a UPS like this one, with a password for its user and whole TLS."""
+    tls = ups.tls and dataclasses.replace(ups.tls, cert="", key="")
+    login = ups.login and bool(ups.user)
+    password_file = "/etc/password" if ups.user else ""
+    return dataclasses.replace(ups, tls=tls, login=login, password_file=password_file)
+
+
+def spoken(sensor: SensorSettings) -> SensorSettings:
+    """Return a sensor like this one that has the keys of its dialect only."""
+    usual = SensorSettings()
+    foreign: tuple[str, ...] = ("watch", "channel", "pattern", "absent", "status_topic")
+    if sensor.dialect is not Dialect.GENERIC:
+        foreign = GENERIC_KEYS if sensor.dialect in SEVERAL else (*GENERIC_KEYS, "watch", "channel")
+    return dataclasses.replace(sensor, **{key: getattr(usual, key) for key in foreign})
+
+
+def counted(power: PowerSettings) -> PowerSettings:
+    """Return sources like these, each with its own name, and no more needed than there are."""
+    nut = tuple(dataclasses.replace(one, name=f"ups{n}") for n, one in enumerate(power.nut))
+    mqtt = tuple(
+        dataclasses.replace(one, name=f"s{n}", broker=one.broker or BrokerSettings("broker"))
+        for n, one in enumerate(power.mqtt)
+    )
+    supplies = min(power.supplies_needed, max(1, len(nut)))
+    return dataclasses.replace(
+        power, nut=nut, mqtt=mqtt, supplies_needed=supplies, sensors_needed=2
+    )
+
+
 def any_sections(section: Any) -> st.SearchStrategy[Any]:
     """Return a strategy for a whole section, whose values may contradict each other."""
     return st.builds(section, **{option.name: values(option) for option in options(section)})
@@ -109,6 +150,10 @@ def sections(section: Any) -> st.SearchStrategy[Any]:
         BondSettings: agreeing,
         PathSettings: in_order,
         PathTarget: one_way,
+        BrokerSettings: together,
+        PowerSettings: counted,
+        SensorSettings: spoken,
+        UpsSettings: known_to_upsd,
     }
     return built.map(mend[section]) if section in mend else built
 

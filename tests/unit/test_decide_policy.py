@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from linkhold.config.settings import PolicySettings, Settings
-from linkhold.model import PowerState, Training, Uploads
+from linkhold.decide.readings import PowerReading
+from linkhold.model import Moment, Power, PowerState, Training, Uploads
+from linkhold.model.power_view import Deadline, PowerView
 from support.world import World, bonded, single, types
 
 
@@ -251,3 +253,71 @@ def test_local_only_follows_the_time_that_is_left(world: World) -> None:
 
     assert world.advice.checkpoint is not None
     assert world.advice.checkpoint.local_only
+
+
+def test_a_stop_in_two_weeks_stops_nothing_today(world: World) -> None:
+    """An instance that retires in days is acted on shortly before; its time can be set."""
+    world.notices(world.notice("maintenance", "stop", 14 * 86400))
+    assert world.advice.checkpoint is None
+    world.sleep(14 * 86400 - 419)
+    assert world.advice.stop is not None
+
+    patient = World(Settings(policy=PolicySettings(notice_lead_s=3600.0)))
+    patient.look(single())
+    patient.notices(patient.notice("maintenance", "reboot", 3700))
+    assert patient.advice.stop is None
+    patient.sleep(101)
+    assert patient.advice.stop is not None
+
+
+@pytest.mark.parametrize("action", ["redeploy", "terminate", "reboot", "maintenance", "unknown"])
+def test_maintenance_with_a_time_stops_before_it(world: World, action: str) -> None:
+    """Whatever it is called: with a time close by it is believed to end processes then."""
+    world.notices(world.notice("maintenance", action, 300))
+
+    assert world.advice.checkpoint is not None
+    assert world.advice.stop is not None
+    assert (world.advice.uploads is Uploads.NEWEST) is (action in {"redeploy", "terminate"})
+
+
+@pytest.mark.parametrize(
+    ("action", "stops"),
+    [("terminate", True), ("reboot", True), ("maintenance", False), ("unknown", False)],
+)
+def test_maintenance_without_a_time(world: World, action: str, stops: bool) -> None:  # noqa: FBT001
+    """What nobody knows the meaning of asks for a checkpoint and for no more."""
+    world.notices(world.notice("maintenance", action))
+
+    assert world.advice.checkpoint is not None
+    assert (world.advice.stop is not None) is stops
+
+
+@pytest.mark.parametrize("action", ["freeze", "migrate"])
+def test_a_pause_needs_nothing(world: World, action: str) -> None:
+    """A freeze or live migration is told and asks for nothing."""
+    events = world.notices(world.notice("maintenance", action, 60))
+
+    assert types(events) == ["notice.maintenance", "alert.opened"]
+    assert world.advice.checkpoint is None
+    assert world.state.deadline is None
+
+
+def test_a_planned_shutdown_is_no_alert(world: World) -> None:
+    """What somebody orders on this machine stops training in time and wakes nobody."""
+    events = world.notices(world.notice("shutdown", "reboot", 60))
+
+    assert world.advice.stop is not None
+    assert world.alerts == []
+    assert types(events) == ["notice.shutdown", "advice.changed"]
+    assert events[0].data["planned"] is True
+
+
+def test_the_earliest_end_is_shown_with_its_source(world: World) -> None:
+    """Battery and notices have one deadline: the earliest."""
+    battery = PowerView(deadline=Deadline(Moment(world.now_ns + int(600e9), 0.0), "ups1"))
+    world.take(PowerReading(Power(PowerState.BATTERY, runtime_s=600.0), battery))
+    world.notices(world.notice("spot", "terminate", 120))
+    assert world.document()["deadline"]["source"] == "test"
+
+    world.notices()
+    assert world.document()["deadline"]["source"] == "ups1"

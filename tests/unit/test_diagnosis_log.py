@@ -97,3 +97,28 @@ def test_a_link_that_flaps_is_a_loose_contact(downs: int, state: State) -> None:
     assert seen.downs == {"eth0": downs}
     assert verdict.state is state
     assert verdict.place is (Place.CABLE if downs > 1 else Place.NOTHING)
+
+
+BOND = "bond0: (slave eth0): link status"
+ONE_LOSS = (
+    (6, "e1000e 0000:4b:00.0 eth0: NIC Link is Down"),
+    (6, f"{BOND} down for active interface, disabling it in 200 ms"),
+    (6, f"{BOND} down for active interface, disabling it in 200 ms"),
+    (6, f"{BOND} definitely down, disabling slave"),
+)
+
+
+def test_many_lines_of_one_loss_are_one_loss() -> None:
+    """Driver, bond and a bond that repeats itself all tell of one cable that was pulled once."""
+    seen = read(*((300 - 0.2 * number, *line) for number, line in enumerate(ONE_LOSS * 50)))
+
+    assert seen.downs == {"eth0": 1}
+    assert judged(facts(log=seen)).verdict.state is State.HEALTHY
+
+
+def test_losses_are_told_apart_by_their_return_or_by_time() -> None:
+    """Where the line about the return is missing, a minute later is another loss."""
+    down, up = (6, BOND + " definitely down, disabling slave"), (6, BOND + " definitely up, 0 Mbps")
+    seen = read((300, *down), (299, *up), (298, *down), (200, *down))
+
+    assert seen.downs == {"eth0": 3}

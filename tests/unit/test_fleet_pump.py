@@ -85,7 +85,7 @@ def test_the_window_bounds_what_is_in_flight() -> None:
     assert send(pump, 99).row == WINDOW + 1
 
 
-@pytest.mark.parametrize(("maximum", "window"), [(65535, 32), (20, 17), (4, 1), (1, 1)])
+@pytest.mark.parametrize(("maximum", "window"), [(65535, 32), (20, 16), (4, 1), (1, 1)])
 def test_the_window_obeys_the_broker(maximum: int, window: int) -> None:
     """The broker's receive maximum holds for events, state and presence together."""
     assert Pump(Ledger(), Connected(maximum)).window == window

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = ("pyroute2", "psutil", "yaml", "systemd", "rich", "sqlite3", "asyncio")
+HEAVY = ("torch", "pyroute2", "psutil", "yaml", "systemd", "rich", "sqlite3", "asyncio")
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,17 @@ PREFIXES = (
     "[Mon Jul  7 12:37:38 2025] ",
     "[Mar15 18:17] ",
     "[  +0.005115] ",
+    "[12345.678901 <    0.000012>] ",
+    "[Mo Nov 30 03:12:01 2026] ",
+    "[lun. nov. 30 03:12:01 2026] ",
+    "[Mi Mär 30 03:12:01 2026] ",
+    "[   99.1] ",
+    "123:[12345.678901] ",
+    "123:Nov 17 13:16:56 node1 kernel: ",
+    "node1 kernel: ",
+    "2026 Nov 17 13:16:56 node1 kernel: ",
+    "Nov 17 13:16:56 node1 kernel: <4>[11331.655315] ",
+    "<4>1 2026-11-17T13:16:56.123456+01:00 node1 kernel - - - \ufeff",
     "kern  :warn  : [12345.678901] ",
     "2026-11-30T06:52:01,123456+00:00 ",
     "Nov 17 13:16:56 node1 kernel: [11331.655315] ",
@@ -201,10 +212,13 @@ def test_the_quick_filter_loses_nothing(messages: list[str]) -> None:
 def test_the_command_prints_an_object_for_each_entry(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """``explain kernel-log --json`` prints JSON lines with numbers from 1; null is unknown."""
+    """``explain kernel-log --json`` prints JSON lines with numbers from 1; null is unknown.
+
+    A byte order mark and bytes that are no text hide nothing.
+    """
     log = tmp_path / "log"
     log.write_bytes(
-        b"[1.000000] \xff\xfe\n\nbond0: now running without any active interface!\n"
+        b"\xef\xbb\xbf[1.000000] \xff\xfe\n\nbond0: now running without any active interface!\n"
         b"6,1,2,-;harmless\n DEVICE=n2\n[2.000000] igb 0000:05:00.1 eth2: igb: eth2 NIC Link is Up"
     )
 

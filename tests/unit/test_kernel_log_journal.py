@@ -62,6 +62,11 @@ class Journal:
         """Go before an entry."""
         self.at = [one["__CURSOR"] for one in self.entries].index(cursor)
 
+    def seek_monotonic(self, since_s: float) -> None:
+        """Go before the first entry of a time."""
+        stamps = [one["_SOURCE_MONOTONIC_TIMESTAMP"].total_seconds() for one in self.entries]
+        self.at = sum(stamp < since_s for stamp in stamps)
+
     def get_previous(self) -> dict[str, Any]:
         """Position on the last entry, as is needed after seek_tail."""
         return self.entries[-1] if self.entries else {}
@@ -87,10 +92,12 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[Journal], None]:
     return put
 
 
-def follow(position: Position | None) -> tuple[list[KernelLogReading], JournalSensor]:
+def follow(
+    position: Position | None, since_s: float = 0.0
+) -> tuple[list[KernelLogReading], JournalSensor]:
     """Follow for a moment and return what was reported."""
     readings: list[KernelLogReading] = []
-    sensor = JournalSensor(BOOT, position)
+    sensor = JournalSensor(BOOT, position, since_s)
 
     async def run() -> None:
         sensor.start(readings.append, asyncio.get_running_loop())
@@ -130,6 +137,16 @@ def test_the_journal_is_resumed_behind_its_cursor(use: Callable[[Journal], None]
 
     assert [one.position.cursor for one in readings] == ["c2"]
     assert nothing == []
+
+
+def test_a_journal_of_weeks_is_read_from_the_hour_that_is_asked_for(
+    use: Callable[[Journal], None],
+) -> None:
+    """A million older lines would use up the time that there is, and the newest be missed."""
+    use(Journal([entry(number, f"{DOWN} {number}") for number in (10, 20, 30, 40)]))
+    readings, _ = follow(Position(""), since_s=25.0)
+
+    assert [one.at_us for reading in readings for one in reading.records] == [30e6, 40e6]
 
 
 def test_a_closed_journal_says_why(use: Callable[[Journal], None]) -> None:

@@ -17,7 +17,8 @@ import pytest
 
 from linkhold import children
 from linkhold.children import Child
-from linkhold.legs import broker, local
+from linkhold.legs import broker, broker_process
+from linkhold.legs.broker_process import OwnBroker
 from linkhold.legs.local import MAX_WAITING_EVENTS, LocalLeg
 from support.broker import MOSQUITTO
 from support.places import Place
@@ -74,8 +75,9 @@ class Watched:
 
     def kill_broker(self) -> None:
         """Kill the broker and return when it is dead; the loop sees nothing of it yet."""
-        assert self.leg._child is not None
-        pid = self.leg._child.pid
+        assert isinstance(self.leg._broker, OwnBroker)
+        assert self.leg._broker.child is not None
+        pid = self.leg._broker.child.pid
         os.kill(pid, signal.SIGKILL)
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
@@ -212,7 +214,7 @@ def test_names_that_hang_stop_nothing_but_the_leg(
 ) -> None:
     """A directory service that is away: the loop ticks, the reason is said, one thread waits."""
     answers = threading.Event()
-    monkeypatch.setattr(local, "NAMES_WAIT_S", 0.2)
+    monkeypatch.setattr(broker_process, "NAMES_WAIT_S", 0.2)
     real = pwd.getpwnam
 
     def slow(name: str) -> pwd.struct_passwd:
@@ -254,14 +256,14 @@ def test_files_that_hang_stop_nothing_but_the_leg(
 ) -> None:
     """A run folder that does not answer is said and tried again."""
     answers = threading.Event()
-    monkeypatch.setattr(local, "FILES_WAIT_S", 0.2)
+    monkeypatch.setattr(broker_process, "FILES_WAIT_S", 0.2)
     real = broker.write_files
 
     def slow(files: broker.BrokerFiles, user: tuple[int, int] | None) -> None:
         answers.wait(30)
         real(files, user)
 
-    monkeypatch.setattr(local, "write_files", slow)
+    monkeypatch.setattr(broker_process, "write_files", slow)
 
     async def body() -> None:
         async with started(place) as watched:
@@ -310,15 +312,14 @@ def test_the_birth_is_retained_on_every_broker(place: Path) -> None:
 def test_the_trainers_socket_is_open_to_the_group_or_to_all(
     place: Path, monkeypatch: pytest.MonkeyPatch, group: int | None, mode: int
 ) -> None:
-    """Mode and group of the socket are as looked up, and the leg knows whether all may listen."""
-    monkeypatch.setattr(broker, "_listeners", lambda: group)
+    """Mode and group of the socket are as looked up."""
+    monkeypatch.setattr(broker, "listeners", lambda: group)
 
     async def body() -> None:
         async with started(place) as watched:
             await watched.until("up")
             found = (place / "mqtt/broker.sock").stat()
             assert found.st_mode & 0o777 == mode
-            assert watched.leg.open_to_all == (group is None)
             assert group is None or found.st_gid == group
 
     asyncio.run(body())

@@ -6,8 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from linkhold.decide.notices import Answer, Memory, Polled, judge, step
-from linkhold.decide.power import Deadline, earliest_deadline
+from linkhold.decide.power import earliest_deadline
 from linkhold.model import Moment, Notice
+from linkhold.model.power_view import Deadline
 
 if TYPE_CHECKING:
     from linkhold.decide.notices.machine import Step
@@ -170,3 +171,34 @@ def test_the_earliest_end_counts_and_a_freeze_is_none() -> None:
     assert earliest_deadline(power, (freeze,)) == power
     assert earliest_deadline(power, (freeze, reboot)) == Deadline(Moment(40, 0.0), "azure")
     assert earliest_deadline(None, (freeze,)) is None
+
+
+def test_a_restart_tells_nothing_twice_and_takes_nothing_back() -> None:
+    """Notices of the agent before stand until their endpoint answers, and keep their beginning.
+
+    One that names no time keeps its deadline; one that is gone by then is withdrawn.
+    """
+    google = Cloud("gcp", GCP)
+    (known,) = google.says(200, "TRUE", {"Metadata-Flavor": "Google"}).fresh
+    other = Notice("spot", "terminate", "other endpoint", known.seen)
+    gone = Notice("maintenance", "reboot", "endpoint e9", known.seen)
+    inherited = {one.source: one for one in (known, other, gone)}
+    after = Cloud("gcp", GCP)
+    after.memory, after.now = Memory(inherited=inherited), google.now
+
+    assert set(after.memory.notices) == set(inherited.values())
+    after.says(None)
+    assert set(after.memory.notices) == set(inherited.values())
+    done = after.says(200, "TRUE", {"Metadata-Flavor": "Google"})
+    assert done.fresh == ()
+    assert done.withdrawn == (gone,)
+    assert set(after.memory.notices) == {known, other}
+    assert after.says(200, "FALSE", {"Metadata-Flavor": "Google"}).withdrawn == (known,)
+
+
+def test_another_action_is_news() -> None:
+    """An event that becomes worse under the same name and status is told again."""
+    cloud = Cloud("azure", AZURE, "vm-3")
+    cloud.says(200, azure("Freeze"), DATE)
+
+    assert [one.action for one in cloud.says(200, azure("Redeploy"), DATE).fresh] == ["redeploy"]

@@ -7,7 +7,8 @@ from typing import Any
 from linkhold.decide.power import Rules
 from linkhold.decide.power.messages import Dialect
 from linkhold.decide.power.reports import of_message, of_supplies, of_ups
-from linkhold.model.power_sources import SensorMessage, Supply, UpsReport
+from linkhold.decide.power.values import SourceRules
+from linkhold.model.power_sources import SensorMessage, SourceKind, Supply, UpsReport
 from support.power_place import (
     BATTERY,
     LOW,
@@ -53,11 +54,11 @@ def test_low_battery_that_its_charge_contradicts_waits() -> None:
     place = one()
     place.ups("OL")
     assert place.ups("OB LB", charge=97.0, runtime_s=1600.0) is BATTERY
-    assert "97 %" in str(place.outcome.readings[0].degraded) if place.outcome else False
+    assert "97 %" in str(place.outcome.view.sources[0].degraded) if place.outcome else False
     assert place.sleep(5.1) is LOW
     assert place.outcome is not None
-    assert place.outcome.deadline is not None
-    assert place.outcome.deadline.at.mono_ns == 2600 * SECOND
+    assert place.outcome.view.deadline is not None
+    assert place.outcome.view.deadline.at.mono_ns == 2600 * SECOND
 
 
 def test_low_battery_that_nothing_contradicts_is_believed_at_once() -> None:
@@ -109,7 +110,7 @@ def test_calibration_excuses_nothing_while_another_supply_is_dark() -> None:
     place.ups("OB CAL DISCHRG")
     assert place.ups("OL", "ups2") is OK
     assert place.ups("OB", "ups2") is BATTERY
-    assert "OB" in str(place.outcome.readings[0].tokens) if place.outcome else False
+    assert "OB" in str(place.outcome.view.sources[0].tokens) if place.outcome else False
 
 
 def test_forced_shutdown_stands_when_mains_are_back() -> None:
@@ -133,9 +134,9 @@ def test_lost_contact_is_unknown_and_on_battery_stays_battery() -> None:
     assert place.news.count("mains_lost") == 1
     assert "low" not in place.news
     assert place.outcome is not None
-    assert place.outcome.readings[0].stale
-    assert place.outcome.deadline is not None
-    assert place.outcome.deadline.at.mono_ns == 1016 * SECOND + 900 * SECOND
+    assert place.outcome.view.sources[0].stale
+    assert place.outcome.view.deadline is not None
+    assert place.outcome.view.deadline.at.mono_ns == 1016 * SECOND + 900 * SECOND
 
     assert place.sleep(3600) is UNKNOWN
     assert "restored" not in place.news
@@ -154,8 +155,8 @@ def test_one_feed_of_two_is_degraded() -> None:
     assert place.news == ["degraded"]
     assert place.ups("OB", "ups2", runtime_s=500.0) is BATTERY
     assert place.outcome is not None
-    assert place.outcome.deadline is not None
-    assert place.outcome.deadline.source == "ups2"
+    assert place.outcome.view.deadline is not None
+    assert place.outcome.view.deadline.source == "ups2"
 
 
 def test_the_first_of_two_needed_supplies_ends_it() -> None:
@@ -164,8 +165,8 @@ def test_the_first_of_two_needed_supplies_ends_it() -> None:
     place.ups("OB", runtime_s=60.0)
     place.ups("OB", "ups2", runtime_s=500.0)
     assert place.outcome is not None
-    assert place.outcome.deadline is not None
-    assert place.outcome.deadline.source == "ups1"
+    assert place.outcome.view.deadline is not None
+    assert place.outcome.view.deadline.source == "ups1"
 
 
 def test_one_sensor_alone_is_never_certain() -> None:
@@ -234,7 +235,7 @@ def test_a_retained_command_is_reported() -> None:
     outcome = place.take(of_message("esp1", Dialect.TASMOTA, message))
 
     assert outcome.power.state is UNKNOWN
-    assert "retained on cmnd/plug/POWER" in outcome.readings[0].degraded[0]
+    assert "retained on cmnd/plug/POWER" in outcome.view.sources[0].degraded[0]
 
 
 def test_supplies_of_the_kernel() -> None:
@@ -251,3 +252,50 @@ def test_supplies_of_the_kernel() -> None:
     assert whats == [
         "power_ok", "power_degraded", "power_lost", "power_low", "power_ok", "unknown",
     ]  # fmt: skip
+
+
+KERNEL = SourceRules("kernel", SourceKind.SUPPLY, max_age_s=100.0)
+
+
+def test_the_kernel_beside_a_ups_only_adds_a_cable_that_is_out() -> None:
+    """Behind a UPS on battery the machine's own "mains are there" is the UPS's: no all-clear.
+
+    A machine that drains its own battery behind a calm UPS is dark: somebody pulled the cable.
+    """
+    place = Place(Rules((UPS, KERNEL)))
+    fed, unfed = Supply("AC", "Mains", online=True), Supply("AC", "Mains", online=False)
+    battery = Supply("BAT0", "Battery", status="Discharging", capacity=90.0)
+    place.take(of_supplies("kernel", (fed, battery)))
+    assert place.ups("OL") is OK
+    assert place.ups("OB DISCHRG") is BATTERY
+
+    place.ups("OL")
+    place.take(of_supplies("kernel", (unfed, battery)))
+    assert place.take(None).power.state is BATTERY
+    assert place.take(None).power.source == "kernel"
+
+
+def test_what_moves_all_the_time_is_not_told_all_the_time() -> None:
+    """A poll that brings nothing new reports nothing; a tenth of charge, and each word, does."""
+    place = one()
+    place.ups("OL", charge=81.0, runtime_s=1000.0)
+    reports = []
+    for charge, status in ((82.0, "OL"), (83.0, "OL"), (91.0, "OL"), (91.0, "OL RB"), (91.0, "OL")):
+        place.now_ns += 3 * SECOND
+        place.ups(status, charge=charge, runtime_s=1000.0 + charge)
+        reports.append(place.outcome.report if place.outcome else None)
+
+    assert reports == [False, False, True, True, True]
+
+
+def test_silence_at_the_start_is_told_when_it_has_lasted() -> None:
+    """A UPS that was never heard is told of after its age, then that it is heard."""
+    place = one()
+    place.take(None)
+    place.sleep(14)
+    assert place.news == []
+    place.sleep(2)
+    assert place.news == ["unknown"]
+    assert place.take(None).view.unknown
+    place.ups("OL")
+    assert not place.take(None).view.unknown

@@ -13,52 +13,26 @@ from pathlib import Path
 import pytest
 
 from linkhold.model.power_sources import Supply
-from linkhold.sensors.power_supply import PowerSupplySensor, supplies, supported
+from linkhold.sensors.power_supply import PowerSupplySensor, supplies
+from support.supplies import Poke, write
 
 AGENT = Path(__file__).resolve().parents[2] / "agent"
 
 
-def write(root: Path, name: str, **files: str) -> None:
-    """Make one supply."""
-    folder = root / name
-    folder.mkdir(exist_ok=True)
-    for file, text in files.items():
-        (folder / file).write_text(text + "\n", encoding="utf-8")
-
-
 def test_every_supply_is_read_and_what_is_missing_is_nothing(tmp_path: Path) -> None:
     """Files that are not there, or hold nonsense, are None or empty."""
-    assert "is empty" in supported(tmp_path)
+    assert supplies(tmp_path) == ()
     write(tmp_path, "AC", type="Mains", online="0")
     write(
         tmp_path, "BAT0", type="Battery", status="Discharging", capacity="x", scope="System",
         time_to_empty_now="600",
     )  # fmt: skip
 
-    assert supported(tmp_path) == ""
     assert supplies(tmp_path) == (
         Supply("AC", "Mains", online=False),
         Supply("BAT0", "Battery", scope="System", status="Discharging", runtime_s=600.0),
     )
     assert supplies(tmp_path / "none") == ()
-    assert "No such file" in supported(tmp_path / "none")
-
-
-class Poke:
-    """A socket in place of uevents: a byte is an event."""
-
-    def __init__(self) -> None:
-        self.inner, self.outer = os.pipe()
-
-    def fileno(self) -> int:
-        return self.inner
-
-    def changed(self) -> bool:
-        return bool(os.read(self.inner, 100))
-
-    def close(self) -> None:
-        os.close(self.inner)
-        os.close(self.outer)
 
 
 def test_an_event_is_read_at_once(tmp_path: Path) -> None:

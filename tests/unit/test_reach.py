@@ -18,83 +18,21 @@ from linkhold.decide.reach import (
     Line,
     Memory,
     Rules,
-    Step,
     Verdict,
     step,
 )
 from linkhold.decide.reach_aims import aims, rules
 from linkhold.model import WayOut
 from linkhold.model.probes import Answer, CauseKind, Heard
+from support.probed import ALL, DNS_1, DNS_2, GATE, PATH, STORE, ProbedWorld
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-GATE = Aim("gateway", Kind.GATEWAY, "gateway", "10.0.0.1", "eth0")
-PATH = Aim("web", Kind.PATH, "tcp", "192.0.2.1:443")
-DNS_1 = Aim("resolver 1", Kind.DNS, "dns", "10.0.0.2", query=".")
-DNS_2 = Aim("resolver 2", Kind.DNS, "dns", "10.0.0.3", query=".")
-STORE = Aim("nfs", Kind.STORAGE, "tcp", "192.0.2.9:2049", strict=True)
-ALL = (GATE, PATH, DNS_1, DNS_2, STORE)
-
-
-class World:
-    """Aims that answer as the test says, 10 ms after they are asked, under a simulated clock."""
-
-    def __init__(self, aims_: tuple[Aim, ...] = ALL, rules_: Rules | None = None) -> None:
-        self.aims, self.rules = aims_, rules_ or Rules()
-        self.heard = {aim.name: Heard.ANSWERS for aim in aims_}
-        self.asked: list[tuple[float, str]] = []
-        self.route: bool | None = True
-        self.memory = Memory()
-        self.now_ns = 10**12
-        self.start_ns = self.now_ns
-        self.last = Step(self.memory, (), (), None)
-
-    def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> float:
-        """Let time pass; return the seconds until ``until`` came true, or all."""
-        start_ns, end_ns = self.now_ns, self.now_ns + int(seconds * SECOND)
-        waiting: list[Heed] = []
-        while True:
-            self._step(waiting)
-            waiting = [
-                Heed(aim.name, Answer(aim.how, aim.target, self.heard[aim.name], 1.0, "x"))
-                for aim in self.last.ask
-            ]
-            if until():
-                break
-            due_ns = self.now_ns + SECOND // 100 if waiting else self.last.due_ns
-            if due_ns is None or due_ns > end_ns:
-                self._step(waiting)
-                self.now_ns = end_ns
-                break
-            assert due_ns > self.now_ns, "the machine asks to be woken at once, for ever"
-            self.now_ns = due_ns
-        return (self.now_ns - start_ns) / SECOND
-
-    def _step(self, heard: list[Heed]) -> None:
-        self.last = step(
-            self.rules, self.memory, self.aims, heard, self.now_ns, default_route=self.route
-        )
-        self.memory = self.last.memory
-        at_s = (self.now_ns - self.start_ns) / SECOND
-        self.asked += [(at_s, aim.name) for aim in self.last.ask]
-
-    def verdict(self, aim: Aim) -> Verdict:
-        """Return what is known of an aim."""
-        return self.memory.lines[aim.name].verdict
-
-    def causes(self) -> list[tuple[CauseKind, str, str, bool]]:
-        """Return the causes that stand, in short."""
-        return [(one.kind, one.subject, one.because, one.partial) for one in self.last.causes]
-
-    def count(self, aim: Aim, since_s: float) -> int:
-        """Return how often an aim was asked since a second."""
-        return sum(name == aim.name and at >= since_s for at, name in self.asked)
-
 
 def test_all_is_well_and_asked_rarely() -> None:
     """While all answer nobody is dead, and each is asked about every 10 s."""
-    world = World()
+    world = ProbedWorld()
     world.run(100)
 
     assert {world.verdict(aim) for aim in ALL} == {Verdict.ALIVE}
@@ -104,7 +42,7 @@ def test_all_is_well_and_asked_rarely() -> None:
 
 def test_one_miss_is_no_death_and_is_settled_soon() -> None:
     """A lost answer changes nothing; the next question comes after a second, not after ten."""
-    world = World()
+    world = ProbedWorld()
     world.run(30)
     world.heard["web"] = Heard.SILENT
     world.run(11, until=lambda: world.memory.lines["web"].misses == 1)
@@ -126,7 +64,7 @@ def test_one_miss_is_no_death_and_is_settled_soon() -> None:
 )
 def test_death_is_found_and_ends(aim: Aim, kind: CauseKind) -> None:
     """Three misses in a row are a death of its own kind, within 13 s; two answers end it."""
-    world = World((aim,))
+    world = ProbedWorld((aim,))
     world.run(30)
     world.heard[aim.name] = Heard.SILENT
     took_s = world.run(60, until=lambda: bool(world.causes()))
@@ -142,7 +80,7 @@ def test_death_is_found_and_ends(aim: Aim, kind: CauseKind) -> None:
 
 def test_gateways_are_asked_fast_in_trouble_and_not_for_ever() -> None:
     """With anything dead the gateway is asked every second, for five minutes; the dead is not."""
-    world = World()
+    world = ProbedWorld()
     world.run(30)
     world.heard["nfs"] = Heard.SILENT
     world.run(60, until=lambda: bool(world.causes()))
@@ -163,7 +101,7 @@ def test_gateways_are_asked_fast_in_trouble_and_not_for_ever() -> None:
 )
 def test_verdict_changes_with_the_last_of_so_many(heard: Heard, after: Verdict) -> None:
     """It takes exactly ``down_after`` bad answers in a row, whatever the kind."""
-    world = World((PATH,), Rules(down_after=4))
+    world = ProbedWorld((PATH,), Rules(down_after=4))
     world.run(30)
     world.heard["web"] = heard
     line: Callable[[], Line] = lambda: world.memory.lines["web"]  # noqa: E731
@@ -180,7 +118,7 @@ def test_late_answer_counts_no_more() -> None:
         Heed("web", Answer("tcp", "x", Heard.SILENT)),
         Heed("nfs", Answer("tcp", "x", Heard.SILENT)),
     )
-    world = World((PATH,))
+    world = ProbedWorld((PATH,))
     world.run(25)
     again = step(world.rules, world.memory, world.aims, late, world.now_ns, default_route=True)
 
@@ -189,7 +127,7 @@ def test_late_answer_counts_no_more() -> None:
 
 def test_unknown_is_no_death_and_no_life() -> None:
     """What cannot be asked is never dead; what lived becomes unknown; what died stays dead."""
-    world = World((PATH, STORE))
+    world = ProbedWorld((PATH, STORE))
     world.heard["web"] = Heard.UNKNOWN
     world.run(60)
     assert (world.verdict(PATH), world.verdict(STORE)) == (Verdict.UNKNOWN, Verdict.ALIVE)
@@ -210,7 +148,7 @@ def test_unknown_is_no_death_and_no_life() -> None:
 def test_who_refuses_shows_the_way_but_is_no_storage() -> None:
     """A refusal proves the path; storage and a name that must resolve need the thing itself."""
     named = replace(DNS_1, query="a.example", strict=True)
-    world = World((PATH, named, DNS_2, STORE))
+    world = ProbedWorld((PATH, named, DNS_2, STORE))
     world.heard = dict.fromkeys(world.heard, Heard.REFUSED)
     world.run(60)
 
@@ -223,7 +161,7 @@ def test_who_refuses_shows_the_way_but_is_no_storage() -> None:
 
 def test_one_dead_gateway_explains_the_rest() -> None:
     """What lies behind the only gateway is dead because of it: one root, the rest follows."""
-    world = World()
+    world = ProbedWorld()
     world.run(30)
     world.heard = dict.fromkeys(world.heard, Heard.SILENT)
     world.run(60)
@@ -237,7 +175,7 @@ def test_other_gateway_alive_explains_nothing() -> None:
     """With a second gateway alive the first one's death is partial, and no excuse."""
     second = Aim("gateway 2", Kind.GATEWAY, "gateway", "10.1.0.1", "eth1")
     pinned = replace(PATH, name="pinned", link="eth0")
-    world = World((GATE, second, PATH, pinned))
+    world = ProbedWorld((GATE, second, PATH, pinned))
     world.heard.update(gateway=Heard.SILENT, web=Heard.SILENT, pinned=Heard.SILENT)
     world.run(60)
 
@@ -250,7 +188,7 @@ def test_other_gateway_alive_explains_nothing() -> None:
 
 def test_lost_route_is_a_cause_only_where_one_was() -> None:
     """A host that never had a default route has lost none; one that had tells it at once."""
-    world = World((PATH,))
+    world = ProbedWorld((PATH,))
     world.route = False
     world.run(20)
     assert world.causes() == []
@@ -290,7 +228,7 @@ def test_fleet_does_not_ask_in_step() -> None:
     """Nodes with other seeds drift apart, though all began in the same instant."""
     times = set()
     for seed in range(1, 21):
-        world = World((GATE,), Rules(seed=seed))
+        world = ProbedWorld((GATE,), Rules(seed=seed))
         world.run(60)
         times.add(max(at for at, _ in world.asked))
 
@@ -303,7 +241,7 @@ HEARD = st.sampled_from(list(Heard))
 @given(st.lists(st.tuples(st.floats(0.1, 20), HEARD, HEARD, st.booleans()), max_size=20))
 def test_rules_that_always_hold(script: list[tuple[float, Heard, Heard, bool]]) -> None:
     """Causes stand for exactly the dead; a death needs three misses; equal input, equal outcome."""
-    world = World((GATE, STORE))
+    world = ProbedWorld((GATE, STORE))
     for seconds, gate, store, route in script:
         world.heard.update(gateway=gate, nfs=store)
         world.route = route
@@ -322,7 +260,10 @@ def test_rules_that_always_hold(script: list[tuple[float, Heard, Heard, bool]]) 
 
 
 def test_aims_are_what_the_host_has_and_the_owner_wants() -> None:
-    """Gateways of links that carry, each resolver for each name, and every target."""
+    """Gateways of links that carry, each resolver for each name, and every target.
+
+    Uplinks have probes of their own; a way without a gateway stands for itself.
+    """
     settings = PathSettings(
         targets=(
             PathTarget("a", ping="h"),
@@ -335,17 +276,21 @@ def test_aims_are_what_the_host_has_and_the_owner_wants() -> None:
     )
     ways = (
         WayOut("default inet", "inet", 2, "eth0", "10.0.0.1"),
-        WayOut("default inet6", "inet6", 2, "eth0", ""),
+        WayOut("default inet6", "inet6", 4, "ppp0", ""),
         WayOut("other", "inet", 3, "eth1", "10.1.0.1", "eth1 lost carrier"),
+        WayOut("default inet", "inet", 5, "wwan0", "10.2.0.1"),
     )
-    got = aims(settings, ways, ("10.0.0.2",))
+    got = aims(settings, ways, ("10.0.0.2",), {"wwan0"})
 
     assert [(aim.name, aim.how, aim.target, aim.link, aim.strict) for aim in got] == [
         ("gateway 10.0.0.1 on eth0", "gateway", "10.0.0.1", "eth0", False),
+        ("way out ppp0", "", "", "ppp0", False),
         ("resolver 10.0.0.2 for a.example", "dns", "10.0.0.2", "", True),
         ("a", "icmp", "h", "", False),
         ("b", "tcp", "h:1", "eth1", False),
         ("c", "http", "http://h/", "", True),
     ]
-    assert aims(PathSettings(), (), ("10.0.0.2",))[0].query == "."
+    (plain,) = aims(PathSettings(), (), ("10.0.0.2",))
+    assert (plain.query, plain.given) == (".", True)
+    assert aims(PathSettings(dns=DnsSettings(watch=False)), (), ("10.0.0.2",)) == ()
     assert (rules(settings, 7).ok_s, rules(settings, 7).down_after) == (20, 5)

@@ -157,6 +157,8 @@ RESOLV, BEHIND = "/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"
 def test_resolvers_are_those_glibc_asks(files: Mapping[str, str], wanted: tuple[str, ...]) -> None:
     """Three at most, this machine without any, and behind resolved's stub the real ones."""
     assert resolvers(Files(files)) == wanted
+    named = "nameserver" in files.get(RESOLV, "")
+    assert resolvers(Files(files), implied=False) == (wanted if named else ())
 
 
 async def _read(data: bytes, most: int = 1000) -> tuple[int, str]:

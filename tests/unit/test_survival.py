@@ -155,6 +155,17 @@ def test_hidden_exit_codes_are_warned_of(launch: str) -> None:
     assert budget(job()).warnings == ()
 
 
+def test_our_own_torchrun_hides_nothing_and_waits_longer() -> None:
+    """linkhold.client.torchrun keeps exit code 75, and sets read_timeout where nobody else does."""
+    ours = C10D.replace("torchrun", "-m linkhold.client.torchrun", 1)
+    facts = job(ours.format(""))
+    given = job(ours.format("--rdzv_conf read_timeout=70"))
+
+    assert budget(facts).warnings == ()
+    assert (layer(facts, STORE).outage_s, layer(given, STORE).outage_s) == (900, 70)
+    assert layer(facts, STORE).where == "linkhold.client.torchrun"
+
+
 @pytest.mark.parametrize(
     ("arguments", "env", "files", "outage_s", "where"),
     [

@@ -29,6 +29,10 @@ EX_PIPE = 141
 COMMANDS = {
     "agent": ("run the agent of this node, as systemd does", "linkhold.cli.agent"),
     "bond": ("plan, make, undo and test active-backup bonds", "linkhold.cli.bond"),
+    "broker": (
+        "what linkhold-broker.service runs before and after mosquitto",
+        "linkhold.cli.broker",
+    ),
     "check": ("check a configuration file", "linkhold.cli.check"),
     "diagnose": (
         "say what is broken between this host and the world, and where",
@@ -39,8 +43,16 @@ COMMANDS = {
         "plan, apply, restore and audit the keepalive of TCP connections",
         "linkhold.cli.keepalive",
     ),
+    "hold": ("pause training or uploads of this node, or of one job", "linkhold.cli.hold"),
     "explain": ("say what linkhold makes of a kernel log", "linkhold.cli.explain"),
+    "maintenance": (
+        "announce planned work on a node or group, so that nobody is paged",
+        "linkhold.cli.maintenance",
+    ),
+    "relay": ("bring alerts from the fleet's brokers to Alertmanager", "linkhold.cli.relay"),
+    "resume": ("end what `linkhold hold` began", "linkhold.cli.resume"),
     "restore": ("take back everything that linkhold changed here", "linkhold.cli.restore"),
+    "setup": ("install linkhold as a service of this host, or remove it", "linkhold.cli.setup"),
     "status": ("show how this node is", "linkhold.cli.status"),
     "survive": ("show which outage a running job survives", "linkhold.cli.survive"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state-dir", type=Path, metavar="S", help="folder of the outbox, on a disk"
     )
+    parser.add_argument(
+        "--broker-by-unit",
+        action="store_true",
+        help="the node's broker is linkhold-broker.service: start none",
+    )
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument(
         "--observe",
@@ -51,12 +57,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT; return the exit code."""
+    faulthandler.enable()  # the watchdog's SIGABRT: the journal says where every thread is
     start = Start(
         settings=config.load(args.config),
         config_file=args.config,
         run_dir=(args.run_dir or paths.run_dir()).absolute(),
         state_dir=(args.state_dir or paths.state_dir()).absolute(),
         mode=args.mode,
+        broker_by_unit=args.broker_by_unit,
     )
     _claim_run_dir(start.run_dir)
     locks = AgentLocks()

@@ -8,18 +8,19 @@ import json
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from linkhold import config, paths
+from linkhold import paths
 from linkhold.cli import diagnose_sources as given
 from linkhold.cli.events import seconds
 from linkhold.cli.explain_kernel_log import shown
-from linkhold.diagnose import Sources, diagnose, document, plan_of
-from linkhold.model import ConfigError, LinkholdError
+from linkhold.control import ControlClient
+from linkhold.diagnose import diagnose, document, plan_of
+from linkhold.model import LinkholdError
 from linkhold.model.diagnosis import Mark, State
 
 if TYPE_CHECKING:
@@ -33,10 +34,16 @@ where the fault most likely sits, how sure that is, and what to do next. Ten sec
 or without a running agent. Only gateways, resolvers, the cloud's metadata service and configured
 or given targets are asked.
 
-exit codes: 0 healthy, 1 degraded, 2 down, 3 unknown, 64 a wrong call
+exit codes: 0 healthy, 1 degraded, 2 down, 3 unknown, 64 a wrong call, 69 --publish failed (the
+report is printed all the same)
 """
 EX_USAGE = 64
+EX_UNAVAILABLE = 69
+PUBLISH_S = 20.0
+"""Above the time that the agent gives the fleet's broker to answer."""
 PIPE_COLUMNS = 160
+TABLE_COLUMNS = 72
+"""On a narrower terminal (a phone, a split console) columns would be of a few letters each."""
 STYLES = {
     State.HEALTHY: "bold green",
     State.DEGRADED: "bold yellow",
@@ -65,41 +72,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="H",
         help="ask this too: host, host:port or URL; may be given several times",
     )
+    parser.add_argument(
+        "--publish",
+        action="store_true",
+        help="have the running agent publish the report to the fleet (root only)",
+    )
     parser.add_argument("--config", type=Path, metavar="FILE", help="configuration file")
 
 
 def run(args: argparse.Namespace) -> int:
     """Diagnose and print; return the exit code of the state."""
     try:
-        settings, doubt = _settings(args.config)
+        settings, doubt = given.settings_of(args.config)
         plan = plan_of(settings, tuple(args.target), args.since)
     except LinkholdError as error:
         # Not 1, as other commands have it: that is a node that is degraded.
         for line in str(error).splitlines():
             print(f"linkhold diagnose: {line}", file=sys.stderr)
         return EX_USAGE
-    sources = Sources(
-        keepalive=lambda: given.keepalive(settings),
-        clock=given.clock,
-        agent=lambda: given.agent(paths.find_run_dir()),
-    )
+    sources = given.sources_of(settings, paths.find_run_dir())
     with _progress(hidden=args.json) as progress:
         found = asyncio.run(diagnose(plan, sources, progress))
+    told = {**document(found), "configuration": doubt or None}
+    topic, problem = _publish(told) if args.publish else ("", "")
     if args.json:
-        print(json.dumps({**document(found), "configuration": doubt or None}, ensure_ascii=False))
+        ending = {"published": topic or None, "not_published": problem or None}
+        print(json.dumps({**told, **(ending if args.publish else {})}, ensure_ascii=False))
     else:
         show(found, doubt)
+        if topic:
+            print(f"published on {topic}")
+    if problem:
+        print(f"linkhold diagnose: not published: {problem}", file=sys.stderr)
+        return EX_UNAVAILABLE
     return found.verdict.state.exit_code
 
 
-def _settings(named: Path | None) -> tuple[config.Settings, str]:
-    """Return the configuration; one that cannot be read is no reason to look at nothing."""
+def _publish(told: dict[str, Any]) -> tuple[str, str]:
+    """Have the running agent publish a report; return its topic, and why there is none."""
     try:
-        return config.load(named), ""
-    except ConfigError as error:
-        if named is not None:
-            raise
-        return config.Settings(), f"the configuration is not used: {error.mistakes[0]}"
+        client = ControlClient(paths.find_run_dir() / paths.CONTROL_SOCKET, PUBLISH_S)
+        try:
+            body = json.dumps(told, ensure_ascii=False).encode("utf-8", "replace")
+            return str(client.ask("publish_diagnosis", body=body)["topic"]), ""
+        finally:
+            client.close()
+    except (LinkholdError, KeyError) as error:
+        return "", str(error)
 
 
 @contextmanager
@@ -130,7 +149,10 @@ def show(found: Diagnosis, doubt: str = "") -> None:
     for other in found.also:
         console.print(f"also ({other.place.value}, {other.sure.value}): {shown(other.sentence)}.")
     console.print()
-    console.print(_table(found))
+    if console.width < TABLE_COLUMNS:
+        _show_rows(console, found)
+    else:
+        console.print(_table(found))
     for one in found.missing:
         console.print(f"not seen: {one.step}: {shown(one.why)}", style="yellow", soft_wrap=True)
     if doubt:
@@ -147,6 +169,14 @@ def _show_verdict(console: Console, verdict: Verdict) -> None:
     console.print(f"fault most likely in: {verdict.place.value} ({verdict.sure.value})")
     for number, command in enumerate(verdict.next, 1):
         console.print(f"  next {number}: {shown(command)}", soft_wrap=True)
+
+
+def _show_rows(console: Console, found: Diagnosis) -> None:
+    """Print each row as a line of its own, which the terminal breaks where it must."""
+    for row in found.evidence:
+        mark = Text(row.mark.value, style=MARKS[row.mark])
+        where = f"{row.step}, {shown(row.subject)}: "
+        console.print(Text.assemble(where, mark, f", {shown(row.text)}"), soft_wrap=True)
 
 
 def _table(found: Diagnosis) -> Table:

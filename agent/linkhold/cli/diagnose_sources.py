@@ -7,16 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import linkhold
+from linkhold import config
 from linkhold.cli.keepalive_plan import plan
 from linkhold.cli.shown import find_state
 from linkhold.daemon.host import ClockCheck
+from linkhold.diagnose import Sources
+from linkhold.model import ConfigError
 from linkhold.model.diagnosis_facts import AgentFacts, ClockFacts, KeepaliveFacts
+from linkhold.threads import bounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from linkhold.config.settings import Settings
 
+CONFIG_S = 2.0
 STAMPS = (
     "/usr/lib/clock-epoch",
     "/var/lib/systemd/timesync/clock",
@@ -24,6 +29,30 @@ STAMPS = (
     "/etc/machine-id",
 )
 """Files whose time is past for sure: systemd keeps the clock from running behind the first two."""
+
+
+def settings_of(named: Path | None) -> tuple[Settings, str]:
+    """Return the configuration and why it is not used.
+
+    One that cannot be read, or lies on a disk that hangs, is no reason to look at nothing. Raises
+    ConfigError for a ``named`` one.
+    """
+    try:
+        return bounded(lambda: config.load(named), CONFIG_S), ""
+    except TimeoutError:
+        late = f"could not be read within {CONFIG_S:g} s: does a disk hang?"
+        if named is not None:
+            raise ConfigError((f"{named} {late}",)) from None
+        return config.Settings(), f"the configuration is not used: it {late}"
+    except ConfigError as error:
+        if named is not None:
+            raise
+        return config.Settings(), f"the configuration is not used: {error.mistakes[0]}"
+
+
+def sources_of(settings: Settings, run_dir: Path) -> Sources:
+    """Return where a diagnosis of this host has what other parts know."""
+    return Sources(keepalive=lambda: keepalive(settings), clock=clock, agent=lambda: agent(run_dir))
 
 
 def keepalive(settings: Settings) -> KeepaliveFacts:

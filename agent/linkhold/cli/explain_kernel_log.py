@@ -86,15 +86,20 @@ def shown(text: str) -> str:
 
 @contextmanager
 def opened(name: str) -> Iterator[TextIO]:
-    """Open the log; bytes that are no UTF-8 become escapes, as the kernel prints them."""
+    """Open the log; bytes that are no UTF-8 become escapes, as the kernel prints them.
+
+    A byte order mark in front, as editors leave it, is no part of the first line.
+    """
     if name == "-":
         if sys.stdin is None:
             raise LinkholdError("standard input is closed; name a file")
+        if sys.stdin.isatty():
+            print("reading what is typed; Ctrl-D ends it", file=sys.stderr)
         if isinstance(sys.stdin, io.TextIOWrapper):
-            sys.stdin.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
+            sys.stdin.reconfigure(encoding="utf-8-sig", errors="backslashreplace", newline="\n")
         yield sys.stdin
         return
-    with Path(name).open(encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+    with Path(name).open(encoding="utf-8-sig", errors="backslashreplace", newline="\n") as file:
         yield file
 
 

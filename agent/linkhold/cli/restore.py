@@ -15,6 +15,7 @@ from linkhold.cli.beside_agent import refuse_beside_agent
 from linkhold.cli.bond import told_to_programs
 from linkhold.cli.bond_apply import agreed, hangup_survived, tell
 from linkhold.cli.keepalive_apply import restored, to_restore
+from linkhold.cli.on_stop import why_nothing_is_restored
 from linkhold.decide.bonding.handover import NONE
 from linkhold.decide.bonding.release import plan_release
 from linkhold.decide.bonding.remove import around_return, plan_removal
@@ -42,10 +43,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = _DESCRIPTION
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument(
+        "--on-stop",
+        action="store_true",
+        help="for linkhold.service: only if it is being stopped and restore_on_stop is true",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Restore; return 0 when everything is as it was found, 1 when something could not be."""
+    if args.on_stop and (why := why_nothing_is_restored()):
+        print(why)
+        return 0
     with told_to_programs(args):
         if not args.json:
             return _run(args, tell)

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from linkhold.cli import status_beyond, status_power
+from linkhold.cli.hold import described
 from linkhold.cli.shown import add_run_dir, clock, duration, find_state, run_dir_of
 from linkhold.decide.bond_paths import SLOW_MS
 from linkhold.model import WireError
@@ -35,7 +37,7 @@ STYLES = {
     "low": "bold red",
 }
 NO_AGENT = 1
-WRAPPED = frozenset({"addresses", "carries", "members", "protected", "reason"})
+WRAPPED = frozenset({"addresses", "carries", "members", "protected", "reason", "says"})
 PIPE_COLUMNS = 200
 NARROW_COLUMNS = 90
 BONDS_TITLE = "\nbonds"
@@ -77,20 +79,28 @@ def show(document: Mapping[str, Any]) -> None:
     console = Console(highlight=False, markup=False, width=width)
     detail = document["detail"]
     console.print(_headline(document))
-    console.print(_advice(document["advice"], document["network"]))
-    for line in document["cause"]:
+    holds = document.get("holds", ())
+    by_operator = any(hold["uploads"] and not hold["job"] for hold in holds)
+    console.print(_advice(document["advice"], document["network"], held=by_operator))
+    for hold in holds:
+        console.print(_hold(hold))
+    network_causes = len(document["cause"]) - len(holds)  # the last are the holds
+    for line in document["cause"][: max(0, network_causes)]:
         console.print(f"  because: {line}")
     for alert in document["alerts"]:
         console.print(_alert(alert))
+    for line in status_power.lines(document):
+        console.print(line)
     links = _links(detail["links"], console.width)
     uplinks = _uplinks(detail.get("uplinks", {}).get("links", {}))
-    for table in (_ways(detail["paths"]), uplinks, _bonds(detail), links):
+    power = _power(detail)
+    for table in (_ways(detail["paths"]), uplinks, power, _bonds(detail), links):
         if table.row_count:
             console.print(table)
         if table.title == BONDS_TITLE:
             for line in _keeps(detail["bonds"]):
                 console.print(f"  {line}")
-    console.print()
+    console.print("", *status_beyond.lines(detail, time.monotonic_ns()), sep="\n")
     if detail.get("keepalive"):
         console.print(_keepalive(detail["keepalive"]))
     _agent(console, detail["agent"])
@@ -111,9 +121,9 @@ def _headline(document: Mapping[str, Any]) -> Text:
     )
 
 
-def _advice(advice: Mapping[str, Any], network: str) -> Text:
+def _advice(advice: Mapping[str, Any], network: str, *, held: bool) -> Text:
     text = Text.assemble("advice: uploads ", _styled(advice["uploads"]))
-    if advice["uploads"] == "hold" and network != "down":
+    if advice["uploads"] == "hold" and network != "down" and not held:
         text.append(" until the network has stayed up for a while")
     text.append(", training ").append(_styled(advice["training"]))
     if advice["holds"]:
@@ -123,6 +133,15 @@ def _advice(advice: Mapping[str, Any], network: str) -> Text:
     if advice["stop"]:
         text.append(f", stop: {advice['stop']['reason']}")
     return text
+
+
+def _hold(hold: Mapping[str, Any]) -> Text:
+    left_s = (hold["until_mono_ns"] - time.monotonic_ns()) / 1e9
+    return Text.assemble(
+        ("HOLD ", STYLES["hold"]),
+        f"{described(hold)} by {hold['by']} until {clock(hold['until'])} "
+        f"({duration(left_s)} left; linkhold resume ends it): {hold['why']}",
+    )
 
 
 def _alert(alert: Mapping[str, Any]) -> Text:
@@ -162,6 +181,14 @@ def _uplinks(uplinks: Mapping[str, Mapping[str, Any]]) -> Table:
             f"{line['rtt_ms']:g} ms" if line["rtt_ms"] else "-",
             line["reason"] or "-",
         )
+    return table
+
+
+def _power(detail: Mapping[str, Any]) -> Table:
+    table = _table("\npower", status_power.COLUMNS)
+    for name, kind, state, *others in status_power.rows(detail):
+        style = STYLES.get(state.partition(" ")[0], "")
+        table.add_row(name, kind, Text(state, style=style), *others)
     return table
 
 

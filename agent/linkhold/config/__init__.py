@@ -1,12 +1,14 @@
 """The configuration: schema, strict reading of YAML, the printed default file."""
 
+from linkhold.config.brokers import BrokerSettings, TlsSettings
 from linkhold.config.identity import node_name
-from linkhold.config.loader import DEFAULT_PATH, load
+from linkhold.config.loader import DEFAULT_PATH, DEFAULT_RELAY_PATH, load, load_relay
+from linkhold.config.metrics import MetricsSettings
 from linkhold.config.printer import default_file, readme_table
+from linkhold.config.relay import RelaySettings
 from linkhold.config.settings import (
     AlertSettings,
     BondSettings,
-    BrokerSettings,
     Detect,
     LinkSettings,
     MacPolicy,
@@ -16,7 +18,6 @@ from linkhold.config.settings import (
     PolicySettings,
     Role,
     Settings,
-    TlsSettings,
     UplinkPolicySettings,
     UplinkSettings,
     WayOutSettings,
@@ -24,16 +25,19 @@ from linkhold.config.settings import (
 
 __all__ = [
     "DEFAULT_PATH",
+    "DEFAULT_RELAY_PATH",
     "AlertSettings",
     "BondSettings",
     "BrokerSettings",
     "Detect",
     "LinkSettings",
     "MacPolicy",
+    "MetricsSettings",
     "Mode",
     "MqttSettings",
     "OutboxSettings",
     "PolicySettings",
+    "RelaySettings",
     "Role",
     "Settings",
     "TlsSettings",
@@ -42,6 +46,7 @@ __all__ = [
     "WayOutSettings",
     "default_file",
     "load",
+    "load_relay",
     "node_name",
     "readme_table",
 ]

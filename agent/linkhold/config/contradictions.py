@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from linkhold.config.bond_contradictions import bond_contradictions
 from linkhold.config.finding import Finding
 from linkhold.config.path_contradictions import path_contradictions
+from linkhold.config.power_contradictions import credentials, power_contradictions
 from linkhold.config.schema import plain, shown
 from linkhold.config.settings import Role
 from linkhold.config.uplink_contradictions import uplink_contradictions
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from linkhold.config.schema import Key
-    from linkhold.config.settings import BrokerSettings, Settings
+    from linkhold.config.settings import Settings
 
 
 RTO_MAX_LEAST_MS = 1000
@@ -29,6 +30,7 @@ def contradictions(settings: Settings) -> Iterator[Finding]:
     yield from bond_contradictions(settings)
     yield from uplink_contradictions(settings)
     yield from path_contradictions(settings)
+    yield from power_contradictions(settings)
     yield from _busy(settings)
 
 
@@ -78,16 +80,4 @@ def _brokers(settings: Settings) -> Iterator[Finding]:
         if first != number:
             text = f"{broker.host} port {broker.tcp_port} is given twice; allowed: a broker once"
             yield Finding((*at, "host"), text, ("mqtt", "fleet", first, "host"))
-        yield from _credentials(broker, at)
-
-
-def _credentials(broker: BrokerSettings, at: Key) -> Iterator[Finding]:
-    if broker.password_file and not broker.username:
-        text = "given without username; allowed: both, neither or username alone"
-        yield Finding((*at, "password_file"), text, (*at, "username"))
-    if broker.tls is None:
-        return
-    for one, other in (("cert", "key"), ("key", "cert")):
-        if getattr(broker.tls, one) and not getattr(broker.tls, other):
-            text = f"given without {other}; allowed: both or neither"
-            yield Finding((*at, "tls", one), text, (*at, "tls", other))
+        yield from credentials(broker, at)

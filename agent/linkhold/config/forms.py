@@ -18,6 +18,8 @@ _MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}")
 _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 _USB = re.compile(r"[1-9][0-9]*-[1-9][0-9]*(?:\.[1-9][0-9]*)*:[1-9][0-9]*\.[0-9]+")
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
+_COMMANDS = frozenset({"cmnd", "command"})
+_WISHES = frozenset({"cmd", "set", "get"})
 _MAX_TEXT = 255
 _MAX_PORT = 65535
 _MAX_HOST = 253
@@ -110,6 +112,23 @@ def _is_path(text: str) -> bool:
     return text.startswith("/") and not text.endswith("/") and len(text.encode()) <= _MAX_PATH
 
 
+def _is_topic(text: str) -> bool:
+    """Tell whether ``text`` is a topic filter (MQTT v5, 4.7) of something that may be read.
+
+    What is said on a topic of commands is somebody's wish; ``$`` topics are the broker's own.
+    """
+    levels = text.split("/")
+    wild = all(level in {"+", "#"} or not {"+", "#"} & set(level) for level in levels)
+    shared = text.startswith("$")
+    commands = _COMMANDS & {level.lower() for level in levels} or levels[-1].lower() in _WISHES
+    plain = 0 < len(text.encode()) <= _MAX_TEXT and "#" not in levels[:-1]
+    return plain and wild and not shared and not commands
+
+
+def _is_word(text: str) -> bool:
+    return len(text) <= _MAX_TEXT and not re.search(r'[\s"\\]', text)
+
+
 def _is_port(text: str) -> bool:
     return bool(_PORT.fullmatch(text)) and int(text) <= _MAX_PORT
 
@@ -129,5 +148,7 @@ _CHECKS: dict[str, tuple[Callable[[str], bool], str]] = {
     "member": (_is_member, "is no interface name, MAC of a NIC or bus path"),
     "port": (_is_port, "is no port"),
     "path": (_is_path, "is no absolute path of a file"),
+    "topic": (_is_topic, "is no topic to listen to"),
+    "word": (_is_word, "holds a space, a quote or a backslash"),
     "safe": (is_topic_safe, "cannot be one level of an MQTT topic"),
 }

@@ -16,8 +16,11 @@ from linkhold.wire import is_topic_safe, topic_safe
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from linkhold.config.brokers import BrokerSettings, TlsSettings
+    from linkhold.config.power import PowerSettings
+    from linkhold.config.relay import AlertmanagerSettings, RelaySettings
     from linkhold.config.schema import Key
-    from linkhold.config.settings import BrokerSettings, Settings, TlsSettings
+    from linkhold.config.settings import Settings
 
 
 def node_name(settings: Settings) -> str:
@@ -43,8 +46,40 @@ def file_findings(settings: Settings) -> Iterator[Finding]:
         at: Key = ("mqtt", "fleet", number)
         if broker.tls is not None:
             yield from _tls_files(broker.tls, (*at, "tls"))
-        yield from _password_file(broker, at)
+        yield from _password_file(broker.password_file, at)
+    yield from _power_files(settings.power)
     yield from _name_findings(settings)
+
+
+def relay_file_findings(settings: RelaySettings) -> Iterator[Finding]:
+    """Yield what is wrong with the files that the relay's settings name."""
+    servers: dict[str, tuple[BrokerSettings | AlertmanagerSettings, ...]] = {
+        "brokers": settings.brokers,
+        "alertmanagers": settings.alertmanagers,
+    }
+    for name, entries in servers.items():
+        for number, server in enumerate(entries):
+            at: Key = (name, number)
+            if server.tls is not None:
+                yield from _tls_files(server.tls, (*at, "tls"))
+            yield from _password_file(server.password_file, at)
+    problem = _unreadable(settings.apprise_file) if settings.apprise_file else ""
+    if problem:
+        yield Finding(("apprise_file",), f"{settings.apprise_file} {problem}")
+
+
+def _power_files(power: PowerSettings) -> Iterator[Finding]:
+    for number, ups in enumerate(power.nut):
+        at: Key = ("power", "nut", number)
+        if ups.tls is not None:
+            yield from _tls_files(ups.tls, (*at, "tls"))
+        yield from _password_file(ups.password_file, at)
+    for number, sensor in enumerate(power.mqtt):
+        if sensor.broker is not None:
+            at = ("power", "mqtt", number, "broker")
+            if sensor.broker.tls is not None:
+                yield from _tls_files(sensor.broker.tls, (*at, "tls"))
+            yield from _password_file(sensor.broker.password_file, at)
 
 
 def _name_findings(settings: Settings) -> Iterator[Finding]:
@@ -109,15 +144,15 @@ def _tls_content(tls: TlsSettings, at: Key) -> Iterator[Finding]:
         yield Finding((*at, "key"), text, (*at, "cert"))
 
 
-def _password_file(broker: BrokerSettings, at: Key) -> Iterator[Finding]:
-    if not broker.password_file:
+def _password_file(path: str, at: Key) -> Iterator[Finding]:
+    if not path:
         return
-    problem = _unreadable(broker.password_file)
+    problem = _unreadable(path)
     if not problem:
-        lines = read_small(Path(broker.password_file)).splitlines()
+        lines = read_small(Path(path)).splitlines()
         problem = "" if len(lines) == 1 and lines[0] else "does not hold one line"
     if problem:
-        yield Finding((*at, "password_file"), f"{broker.password_file} {problem}")
+        yield Finding((*at, "password_file"), f"{path} {problem}")
 
 
 def _unreadable(path: str) -> str:

@@ -12,6 +12,7 @@ class MetadataProbe(str, Enum):
     """Whether the cloud's metadata service is asked."""
 
     AUTO = "auto"
+    ALWAYS = "always"
     NEVER = "never"
 
 
@@ -42,6 +43,7 @@ class DnsSettings:
         host=True,
         most=8,
     )
+    watch: bool = option(True, "the resolvers of /etc/resolv.conf are asked all day as well")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,8 @@ class PathSettings:
     """Probes of gateways, targets, resolvers and the metadata service."""
 
     watch: bool = option(
-        False, "the agent asks all day, not only `linkhold diagnose`: its state then needs answers"
+        True,
+        "the agent asks all day: `ok` then needs an answer; false: only `linkhold diagnose` asks",
     )
     targets: tuple[PathTarget, ...] = option(
         (),
@@ -70,5 +73,10 @@ class PathSettings:
         3, "something is dead after so many probes without an answer", least=2, most=20
     )
     metadata: MetadataProbe = option(
-        MetadataProbe.AUTO, "auto: on a cloud machine; never: send nothing to it"
+        MetadataProbe.AUTO,
+        "the cloud's metadata service; auto: asked on a cloud machine; always: asked on any, all "
+        "that are known; never: nothing is sent to one",
+    )
+    metadata_interval: float = option(
+        300.0, "time between questions to the metadata service", duration=True, least=1, most=86400
     )

@@ -24,18 +24,18 @@ _PLAIN_TEXT = re.compile(r"[A-Za-z/][A-Za-z0-9/._-]*")
 _COLLECTIONS = (Kind.LIST, Kind.TABLE)
 
 
-def default_file() -> str:
+def default_file(section: Any = Settings, header: str = _HEADER) -> str:
     """Return a complete commented configuration; reading it gives all the defaults."""
-    lines = [_HEADER.rstrip()]
-    for option in options(Settings):
+    lines = [header.rstrip()]
+    for option in options(section):
         lines += ["", *_active(option, "")]
     return "\n".join(lines) + "\n"
 
 
-def readme_table() -> str:
+def readme_table(section: Any = Settings) -> str:
     """Return the Markdown table of every key, its default, its meaning and what is allowed."""
     rows = ["| key | default | meaning and what is allowed |", "| --- | --- | --- |"]
-    for path, option in _flat(Settings, ""):
+    for path, option in _flat(section, ""):
         default = "required" if option.required and not option.default else _default(option)
         cells = (f"`{path}`", default, _meaning(option))
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from linkhold.config.finding import Finding
     from linkhold.config.schema import Key
 
+T = TypeVar("T")
+
 
 class Reader:
     """Walks a node tree along the schema and collects mistakes, as pairs of line and text.
@@ -38,12 +40,12 @@ class Reader:
         self._lines: dict[Key, int] = {}
         self._wrong: set[Key] = set()
 
-    def read(self, root: yaml.Node | None) -> Settings:
-        """Return the settings under ``root``."""
+    def read(self, root: yaml.Node | None, section: type[T]) -> T:
+        """Return the settings under ``root``, those of the agent or of another ``section``."""
         self._lines[()] = 1
         if root is None:
-            return Settings()
-        settings: Settings = self._section(Settings, root, ())
+            return section()
+        settings: T = self._section(section, root, ())
         return settings
 
     def sorted_mistakes(self) -> Iterator[str]:

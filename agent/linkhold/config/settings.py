@@ -11,9 +11,12 @@ from collections.abc import Mapping  # noqa: TC003 -- typing.get_type_hints() lo
 from dataclasses import dataclass
 from enum import Enum
 
+from linkhold.config.brokers import BrokerSettings
 from linkhold.config.keepalive import KeepaliveSettings
+from linkhold.config.metrics import MetricsSettings
 from linkhold.config.option import option
 from linkhold.config.paths import PathSettings
+from linkhold.config.power import NoticeSettings, PowerSettings
 
 
 class Mode(str, Enum):
@@ -176,37 +179,6 @@ class UplinkPolicySettings:
 
 
 @dataclass(frozen=True, slots=True)
-class TlsSettings:
-    """TLS of one broker; paths of PEM files."""
-
-    ca: str = option(
-        "", "CA certificate; empty: the system's CAs", path=True, example="/etc/linkhold/ca.pem"
-    )
-    cert: str = option(
-        "", "client certificate; its CN names the node", path=True, example="/etc/linkhold/node.pem"
-    )
-    key: str = option("", "client key", path=True, example="/etc/linkhold/node.key")
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerSettings:
-    """One broker of the fleet, tried in order."""
-
-    host: str = option("", "name or address", text=True, host=True, example="broker.example.org")
-    port: int = option(0, "TCP port; 0 means 8883 with tls and 1883 without", least=0, most=65535)
-    tls: TlsSettings | None = option(None, "use TLS; {} for the system's CAs", item=TlsSettings)
-    username: str = option("", "user name, where the broker wants one", example="linkhold")
-    password_file: str = option(
-        "", "file with the password, on one line", path=True, example="/etc/linkhold/password"
-    )
-
-    @property
-    def tcp_port(self) -> int:
-        """The port to connect to, the default filled in."""
-        return self.port or (8883 if self.tls is not None else 1883)
-
-
-@dataclass(frozen=True, slots=True)
 class MqttSettings:
     """Leg A (the node's own broker) and leg B (the fleet)."""
 
@@ -240,6 +212,12 @@ class PolicySettings:
     )
     mains_back_s: float = option(30.0, "mains count as back after this long", least=0, most=3600)
     save_time_s: float = option(60.0, "how long a checkpoint takes here", least=1, most=7200)
+    notice_lead_s: float = option(
+        0.0,
+        "an end that is hours away is acted on this long before; 0: two saves and 5 minutes",
+        least=0,
+        most=86400,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +250,9 @@ class Settings:
     site: str = option("default", "name of the site, one MQTT topic level", safe=True)
     node: str = option("", "name of the node; empty: the certificate's CN or host name", safe=True)
     mode: Mode = option(Mode.OBSERVE, "whether faults are only reported or also repaired")
+    restore_on_stop: bool = option(
+        False, "`systemctl stop linkhold` also takes back what linkhold changed on this host"
+    )
     links: Mapping[str, LinkSettings] = option(
         dict,
         "interfaces to treat in a special way, by name",
@@ -304,7 +285,12 @@ class Settings:
         KeepaliveSettings, "how long TCP connections live without traffic, and through an outage"
     )
     paths: PathSettings = option(PathSettings, "what beyond this node must answer")
+    power: PowerSettings = option(PowerSettings, "who tells where the node's power comes from")
+    notices: NoticeSettings = option(
+        NoticeSettings, "who tells that this machine will be taken away or paused"
+    )
     mqtt: MqttSettings = option(MqttSettings, "the two legs")
     policy: PolicySettings = option(PolicySettings, "when training holds")
     alerts: AlertSettings = option(AlertSettings, "when people are told")
     outbox: OutboxSettings = option(OutboxSettings, "history on disk")
+    metrics: MetricsSettings = option(MetricsSettings, "metrics for Prometheus")

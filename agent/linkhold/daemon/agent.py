@@ -18,11 +18,14 @@ from linkhold import __version__, config
 from linkhold.control import ControlServer
 from linkhold.daemon import host
 from linkhold.daemon.details import LinkDetails
+from linkhold.daemon.far_diagnosis import FarDiagnosis, Place
 from linkhold.daemon.keepers import Folders, Keepers
 from linkhold.daemon.log import dropped_lines, log, log_event, log_surprise
+from linkhold.daemon.notify import Service
+from linkhold.daemon.operator_holds import OperatorHolds
 from linkhold.daemon.publisher import Publisher
 from linkhold.daemon.questions import Questions
-from linkhold.daemon.start import started_data, stored_state, with_mode
+from linkhold.daemon.start import heal_run_dir, started_data, stored_state, with_mode
 from linkhold.daemon.watcher import NetworkWatcher
 from linkhold.decide.links import came_up
 from linkhold.decide.node import Context, Decision, Memory, step
@@ -32,7 +35,7 @@ from linkhold.decide.watch import watch_of
 from linkhold.legs.fleet import FleetLeg
 from linkhold.legs.local import LocalLeg
 from linkhold.model import ConfigError
-from linkhold.paths import CONTROL_SOCKET, STATE_FILE, claim_run_dir
+from linkhold.paths import CONTROL_SOCKET, STATE_FILE
 from linkhold.sensors.rtnetlink import RtnetlinkSensor
 from linkhold.store.keeper import Keeper
 from linkhold.threads import in_thread
@@ -68,6 +71,7 @@ class Agent:
         self._reason = ""
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(log_surprise)
+        self._service = Service(self._loop)
         self._reloading = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._sensor = RtnetlinkSensor(watch_of(settings))
@@ -75,13 +79,19 @@ class Agent:
             start.state_dir, settings.outbox, self._report, fleet=bool(settings.mqtt.fleet)
         )
         self._questions = Questions(self._keeper, self._document, lambda: self._context)
-        self._control = ControlServer(start.run_dir / CONTROL_SOCKET, self._questions.handlers())
+        place = Place(self._prefix, start.config_file, start.run_dir)
+        self._far_diagnosis = FarDiagnosis(place, lambda: self._publisher.fleet)
+        holds = OperatorHolds(self._report_here, lambda: self._memory.state.holds)
+        parts = (self._questions, self._far_diagnosis, holds)
+        handlers = {name: handle for part in parts for name, handle in part.handlers().items()}
+        self._control = ControlServer(start.run_dir / CONTROL_SOCKET, handlers)
         self._publisher = Publisher(
             identity,
             start.run_dir / STATE_FILE,
             self._keeper,
             self._control.tell,
             self._counters,
+            lambda: self._keepers.heard,
         )
         self._watcher = NetworkWatcher(self._sensor, self._take_network)
         self._details = LinkDetails(self._sensor, self._take_network)
@@ -106,6 +116,7 @@ class Agent:
         self._loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
         where = self._publisher.file_problem or f"state in {self._start.run_dir / STATE_FILE}"
         log.info("ready: %s, %s", self._prefix, where)
+        self._service.ready(self._memory.state)
         beat = self._loop.create_task(self._beat())
         await self._stopping.wait()
         beat.cancel()
@@ -151,7 +162,11 @@ class Agent:
             self._decide(LegReading("a", "off", "mqtt.local is false"))
             return
         self._publisher.local = LocalLeg(
-            self._start.run_dir, self._prefix, self._report_here, birth=self._birth
+            self._start.run_dir,
+            self._prefix,
+            self._report_here,
+            birth=self._birth,
+            by_unit=self._start.broker_by_unit,
         )
         self._publisher.local.start()
 
@@ -170,6 +185,7 @@ class Agent:
             settings.mqtt,
             self._keeper,
             self._report,
+            diagnose=self._far_diagnosis.heard,
             previous=self._previous,
         )
         self._publisher.fleet.start()
@@ -236,35 +252,23 @@ class Agent:
         health = self._keeper.status()
         if health_text(health.status, health.reason) != self._memory.state.agent.outbox:
             self._decide(health)
-        await self._heal_run_dir()
+        await heal_run_dir(self._start.run_dir, self._control)
         self._publisher.heartbeat(self._memory.state, host.now())
-
-    async def _heal_run_dir(self) -> None:
-        """Make folder and control socket again if somebody removed them."""
-        try:
-            claim_run_dir(self._start.run_dir)
-            if await self._control.heal():
-                log.warning("%s was removed; made again", self._start.run_dir / CONTROL_SOCKET)
-        except OSError as error:
-            log.warning("run folder %s: %s", self._start.run_dir, error.strerror or error)
+        self._service.show(self._memory.state)
 
     def _document(self) -> bytes:
         return self._publisher.document(self._memory.state, host.now())
 
     def _counters(self) -> dict[str, int]:
-        counters = {
+        return {
             **self._sensor.counters,
             **self._control.counters,
             **self._keeper.counters(),
             **self._keepers.counters,
+            **self._far_diagnosis.counters,
+            **self._publisher.counters,
             "log_lines_dropped": dropped_lines(),
         }
-        if self._publisher.local is not None:
-            counters |= self._publisher.local.counters
-        if self._publisher.fleet is not None:
-            counters |= self._publisher.fleet.counters()
-        counters["state_file_failures"] = self._publisher.file_failures
-        return counters
 
     def _on_hangup(self) -> None:
         """Read the configuration again; or end, if it was our terminal that hung up."""
@@ -278,7 +282,11 @@ class Agent:
     async def _reload(self) -> None:
         """Read the configuration again; a bad one changes nothing."""
         async with self._reloading:
-            await self._load_and_use()
+            self._service.reloading()
+            try:
+                await self._load_and_use()
+            finally:
+                self._service.reloaded()
 
     async def _load_and_use(self) -> None:
         name = str(self._start.config_file or config.DEFAULT_PATH)
@@ -317,6 +325,7 @@ class Agent:
         self._stopping.set()
 
     async def _stop(self) -> None:
+        self._service.stopping()
         self._decide(AgentReading("stopping", {"reason": self._reason}))
         if self._timer is not None:
             self._timer.cancel()

@@ -17,6 +17,7 @@ from linkhold.children import Child, ourselves
 from linkhold.config.settings import Mode
 from linkhold.daemon.journal_watch import DISK_S, JournalReader, JournalWatch, Orders
 from linkhold.daemon.log import log
+from linkhold.deadlines import within
 from linkhold.decide.keeping import (
     Ended,
     Found,
@@ -196,7 +197,7 @@ class BondKeeper:
     async def _inquire(self, action: Inquire) -> None:
         found = Found(JournalSeen())
         try:
-            owners, restarts = await asyncio.wait_for(
+            owners, restarts = await within(
                 in_thread(lambda: suspects.look(action.interfaces)), DISK_S
             )
             found = Found(JournalSeen(), owners, restarts)
@@ -207,7 +208,7 @@ class BondKeeper:
 
     async def _read_journal(self) -> JournalSeen:
         with contextlib.suppress(asyncio.TimeoutError):
-            seen = await asyncio.wait_for(in_thread(self._journal.read), DISK_S)
+            seen = await within(in_thread(self._journal.read), DISK_S)
             self._orders.see(seen)
             return seen
         return JournalSeen(problem="the disk with the journal of changes does not answer")
@@ -263,7 +264,7 @@ class RunFiles:
         error = ""
         try:
             work = in_thread(lambda: keep_in_run(Journal(), ports))
-            self._done = await asyncio.wait_for(work, DISK_S)
+            self._done = await within(work, DISK_S)
         except (asyncio.TimeoutError, HostError, OSError, KeyError) as problem:
             error = str(problem) or "the disk does not answer"
         if error and error != self._error:

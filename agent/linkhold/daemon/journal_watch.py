@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from linkhold.actuators.journal import FAILED, TRIAL, Journal, boot_id, folder
+from linkhold.deadlines import within
 from linkhold.decide.keeping import JournalSeen
 from linkhold.decide.readings import OrderReading
 from linkhold.model import HostError
@@ -47,7 +48,7 @@ class JournalWatch:
             await self._open()
         limit_s = at_most_s if self._watch is not None else at_most_s or DISK_S
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), limit_s)
+            await within(self._changed.wait(), limit_s)
         self._changed.clear()
 
     def hurry(self) -> None:
@@ -56,7 +57,7 @@ class JournalWatch:
 
     async def _open(self) -> None:
         with contextlib.suppress(asyncio.TimeoutError, OSError):
-            self._watch = await asyncio.wait_for(in_thread(_watch_folder), DISK_S)
+            self._watch = await within(in_thread(_watch_folder), DISK_S)
             asyncio.get_running_loop().add_reader(self._watch.fileno(), self._see)
 
     def _see(self) -> None:

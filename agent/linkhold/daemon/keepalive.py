@@ -18,6 +18,7 @@ from linkhold.actuators import namespaces, sysctls
 from linkhold.config.settings import Mode
 from linkhold.daemon.connections import Connections, Seen
 from linkhold.daemon.log import log
+from linkhold.deadlines import within
 from linkhold.decide.keepalive import view
 from linkhold.decide.keepalive.sysctls import Memory, Rules, look, rules_of, written
 from linkhold.decide.readings import KeepaliveReading
@@ -117,7 +118,7 @@ class KeepaliveKeeper:
     async def _round_guarded(self, settings: Settings) -> None:
         problem = ""
         try:
-            await asyncio.wait_for(self._round(settings), ROUND_S)
+            await within(self._round(settings), ROUND_S)
         except asyncio.TimeoutError:
             problem = "reading the values takes too long"
         except (LinkholdError, OSError) as error:
@@ -152,7 +153,7 @@ class KeepaliveKeeper:
     async def _connected(self, settings: Settings, want: Timers | None) -> Seen:
         try:
             call = self._looking.take(lambda: self._connections.look(settings, want))
-            return await asyncio.wait_for(call, LOOK_S)
+            return await within(call, LOOK_S)
         except asyncio.TimeoutError:
             problem = "a look at the processes that train takes too long"
             return Seen(self._shown.connections, self._shown.covered, problem)

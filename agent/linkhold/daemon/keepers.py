@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 from linkhold.daemon.bonds import BondKeeper
 from linkhold.daemon.keepalive import KeepaliveKeeper
 from linkhold.daemon.kernel_log import KernelLogKeeper
+from linkhold.daemon.metadata import MetadataKeeper
+from linkhold.daemon.notices import NoticesKeeper
+from linkhold.daemon.power import PowerKeeper
 from linkhold.daemon.prober import Prober
 from linkhold.daemon.reach import ReachKeeper
 from linkhold.daemon.uplinks import UplinkKeeper
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from linkhold.config.settings import Settings
@@ -50,12 +53,19 @@ class Keepers:
         self._keepalive = KeepaliveKeeper(report, folders.state)
         self._kernel_log = KernelLogKeeper(report, folders.run)
         self._reach = ReachKeeper(report, machine_id, ways)
+        self._power = PowerKeeper(report)
+        self._notices = NoticesKeeper(report)
+        self._metadata = MetadataKeeper(report, machine_id, ways)
 
     def begin(self, state: NodeState, *, new_boot: bool) -> None:
         """Take in what the agent before this one left; ``new_boot``: before the last boot."""
         self._bonds.begin(state)
         self._kernel_log.begin(state, new_boot=new_boot)
         self._kernel_log.start()
+        self._power.begin(state)
+        self._notices.begin(state)
+        self._reach.begin(state)
+        self._metadata.begin(state)
 
     def see(self, host: HostNetwork) -> None:
         """Take in the network as it is now. A lost carrier is acted upon before it is told."""
@@ -72,6 +82,9 @@ class Keepers:
         self._bonds.configure(settings)
         self._keepalive.configure(settings)
         self._reach.configure(settings)
+        self._power.configure(settings)
+        self._notices.configure(settings)
+        self._metadata.configure(settings)
 
     @property
     def counters(self) -> dict[str, int]:
@@ -83,13 +96,24 @@ class Keepers:
             **self._keepalive.counters,
             **self._kernel_log.counters,
             **self._reach.counters,
+            **self._power.counters,
+            **self._notices.counters,
+            **self._metadata.counters,
         }
+
+    @property
+    def heard(self) -> Mapping[str, int]:
+        """When each source of power last gave a sign of life, CLOCK_MONOTONIC in ns."""
+        return self._power.heard
 
     async def stop(self) -> None:
         """End; what they did to the host stays, as each of them says."""
+        self._power.stop()
+        self._notices.stop()
         self._keepalive.stop()
         self._kernel_log.stop()
         self._reach.stop()
+        self._metadata.stop()
         self._prober.stop()
         await self._uplinks.stop()
         self._bonds.stop()

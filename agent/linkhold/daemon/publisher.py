@@ -26,7 +26,8 @@ class Publisher:
     """Hands every state and event to those who want it, in the order of the design.
 
     ``tell`` gets each event's bytes for people who follow on the control socket; ``counters``
-    collects the counters of all parts, which are shown in the state.
+    collects the counters of all parts, ``heard`` when each source of power gave a sign of life:
+    both are shown in the state and are no change of it.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Publisher:
         keeper: Keeper,
         tell: Callable[[bytes], None],
         counters: Callable[[], Mapping[str, int]],
+        heard: Callable[[], Mapping[str, int]],
     ) -> None:
         self._identity = identity
         self._encoder = StateEncoder(identity)
@@ -43,12 +45,23 @@ class Publisher:
         self._keeper = keeper
         self._tell = tell
         self._counters = counters
+        self._heard = heard
         self._clock = host.ClockCheck()
         self._clock_synced = self._clock.synced()
         self.local: LocalLeg | None = None
         self.fleet: FleetLeg | None = None
         self.file_failures = 0
         self.file_problem = ""
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """What the legs and the state file count."""
+        counters = {"state_file_failures": self.file_failures}
+        if self.local is not None:
+            counters |= self.local.counters
+        if self.fleet is not None:
+            counters |= self.fleet.counters()
+        return counters
 
     def publish(
         self, state: NodeState, events: Sequence[Event], now: Moment, next_seq: int
@@ -88,7 +101,11 @@ class Publisher:
             state,
             now,
             clock_synced=self._clock_synced,
-            agent={"counters": dict(self._counters()), "unavailable": unavailable},
+            agent={
+                "counters": dict(self._counters()),
+                "unavailable": unavailable,
+                "heard_mono_ns": dict(self._heard()),
+            },
         )
 
     def _write(self, state: NodeState, now: Moment) -> bytes:

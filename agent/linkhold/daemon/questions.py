@@ -7,6 +7,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
+from linkhold.deadlines import within
 from linkhold.model import LinkholdError
 from linkhold.wire import dumps
 
@@ -78,7 +79,7 @@ class Questions:
         if not self._keeper.history(time.time() - since_s, limit, (), reply):
             raise LinkholdError("too many questions at once; try again")
         try:
-            return await asyncio.wait_for(found, HISTORY_WAIT_S)
+            return await within(found, HISTORY_WAIT_S)
         except asyncio.TimeoutError:
             raise LinkholdError("the disk with the history does not answer") from None
 

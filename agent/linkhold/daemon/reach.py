@@ -1,17 +1,18 @@
-"""What lies beyond the node, asked all day where ``paths.watch`` says so."""
+"""What lies beyond the node, asked all day unless ``paths.watch`` says otherwise."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from linkhold.daemon.host import seed
-from linkhold.decide.reach import Memory, Rules, step
+from linkhold.decide.reach import Memory, Rules, interrupted, recall, step
 from linkhold.decide.reach_aims import aims, rules
 from linkhold.decide.readings import ReachReading
-from linkhold.sensors.reach import Names, resolvers
+from linkhold.sensors.reach import Ears, Names, resolvers
 from linkhold.sensors.reach.ask import ask
 from linkhold.survey.files import Reader
 from linkhold.threads import in_thread
@@ -20,10 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from linkhold.config.settings import Settings
-    from linkhold.decide.reach import Aim, Heed
+    from linkhold.decide.reach_values import Aim, Heed
     from linkhold.decide.readings import Reading
-    from linkhold.model import HostNetwork, WayOut
-    from linkhold.model.probes import Cause
+    from linkhold.model import HostNetwork, NodeState, WayOut
 
 RESOLVERS_S = 60.0
 """How often resolv.conf is read again."""
@@ -48,34 +48,49 @@ class ReachKeeper:
         self._settings: Settings | None = None
         self._rules = Rules()
         self._memory = Memory()
-        self._host: HostNetwork | None = None
+        self._route: bool | None = None
+        self._seen: tuple[tuple[WayOut, ...], bool | None] | None = None
+        self._looks = False
         self._names = Names(Reader(Path("/")))
+        self._ears = Ears(in_thread)
         self._resolvers: tuple[str, ...] = ()
         self._read: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._shown: tuple[Cause, ...] = ()
+        self._shown = ReachReading()
         self._asked = 0
+
+    def begin(self, state: NodeState) -> None:
+        """Go on from what the agent before this one knew, in the same boot."""
+        self._memory = recall(state.probes, state.reach)
+        self._shown = ReachReading(state.reach, state.probes)
 
     def configure(self, settings: Settings) -> None:
         """Use this configuration from now on."""
-        before = self._settings
+        before, self._settings = self._settings, settings
         if before is not None and before.paths == settings.paths:
+            self._step()
             return
-        self._settings = settings
         self.stop()
-        self._memory, self._rules = Memory(), rules(settings.paths, self._seed)
+        self._rules = rules(settings.paths, self._seed)
         if settings.paths.watch:
             self._read = self._loop.create_task(self._read_resolvers())
-        elif self._shown:
-            self._shown = ()
-            self._report(ReachReading())
+        else:
+            self._memory = Memory()
+            self._tell(ReachReading())
 
     def see(self, host: HostNetwork) -> None:
         """Take in the network as it is now, once the core has judged its ways out."""
-        self._host = host
-        if self._read is not None:
-            self._loop.call_soon(self._step)
+        self._route = bool(host.routes)
+        if self._read is not None and not self._looks:
+            self._looks = True
+            self._loop.call_soon(self._look)
+
+    def _look(self) -> None:
+        """Step if something changed that probes care for; most news of links are none of it."""
+        self._looks = False
+        if self._seen != (self._ways(), self._route):
+            self._step()
 
     @property
     def counters(self) -> dict[str, int]:
@@ -87,30 +102,39 @@ class ReachKeeper:
         for task in (self._read, *self._tasks):
             if task is not None:
                 task.cancel()
+        ears, self._ears = self._ears, Ears(in_thread)
+        ears.close()
         if self._timer is not None:
             self._timer.cancel()
         self._read = self._timer = None
+        self._memory = interrupted(self._memory)
 
     async def _read_resolvers(self) -> None:
         while True:
-            self._resolvers = await in_thread(lambda: resolvers(Reader(Path("/"))))
+            reader = Reader(Path("/"))
+            self._resolvers = await in_thread(partial(resolvers, reader, implied=False))
             self._step()
             await asyncio.sleep(RESOLVERS_S)
 
     def _step(self, *heard: Heed) -> None:
         if self._read is None or self._settings is None:
             return
-        wanted = aims(self._settings.paths, self._ways(), self._resolvers)
-        route = bool(self._host.routes) if self._host is not None else None
+        ways = self._ways()
+        self._seen = (ways, self._route)
+        elsewhere = {uplink.link for uplink in self._settings.uplinks}
+        wanted = aims(self._settings.paths, ways, self._resolvers, elsewhere)
         now_ns = time.monotonic_ns()
-        done = step(self._rules, self._memory, wanted, heard, now_ns, default_route=route)
+        done = step(self._rules, self._memory, wanted, heard, now_ns, default_route=self._route)
         self._memory = done.memory
         for aim in done.ask:
             self._start(aim)
-        if done.causes != self._shown:
-            self._shown = done.causes
-            self._report(ReachReading(done.causes))
+        self._tell(ReachReading(done.causes, done.probed))
         self._arm(done.due_ns, now_ns)
+
+    def _tell(self, reading: ReachReading) -> None:
+        if reading != self._shown:
+            self._shown = reading
+            self._report(reading)
 
     def _start(self, aim: Aim) -> None:
         self._asked += 1
@@ -119,7 +143,7 @@ class ReachKeeper:
         task.add_done_callback(self._tasks.discard)
 
     async def _ask(self, aim: Aim) -> None:
-        self._step(await ask(aim, self._rules.timeout_s, self._names))
+        self._step(await ask(aim, self._rules.timeout_s, self._names, self._ears))
 
     def _arm(self, due_ns: int | None, now_ns: int) -> None:
         if self._timer is not None:

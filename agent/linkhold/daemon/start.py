@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from linkhold import __version__
+from linkhold.daemon.log import log
 from linkhold.model import WireError
+from linkhold.paths import CONTROL_SOCKET, claim_run_dir
 from linkhold.wire import load_json
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from linkhold.config.settings import Mode, Settings
+    from linkhold.control import ControlServer
     from linkhold.decide.node import Context
 
 
@@ -27,11 +30,23 @@ class Start:
     run_dir: Path
     state_dir: Path
     mode: Mode | None = None
+    broker_by_unit: bool = False
+    """The node's broker is a service of systemd: start none, use that one."""
 
 
 def with_mode(settings: Settings, mode: Mode | None) -> Settings:
     """Return ``settings`` with the mode of the command line, which overrides the file."""
     return settings if mode is None else replace(settings, mode=mode)
+
+
+async def heal_run_dir(folder: Path, control: ControlServer) -> None:
+    """Make run folder and control socket again if somebody removed them."""
+    try:
+        claim_run_dir(folder)
+        if await control.heal():
+            log.warning("%s was removed; made again", folder / CONTROL_SOCKET)
+    except OSError as error:
+        log.warning("run folder %s: %s", folder, error.strerror or error)
 
 
 def stored_state(baseline: bytes | None) -> Mapping[str, Any] | None:

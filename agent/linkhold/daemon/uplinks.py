@@ -19,6 +19,7 @@ from linkhold.actuators import uplink_routes
 from linkhold.config.settings import Mode
 from linkhold.daemon.host import seed
 from linkhold.daemon.log import log
+from linkhold.deadlines import within
 from linkhold.decide.readings import UplinksReading
 from linkhold.decide.uplinks import Ask, Memory, Place, Placed, Pulse, Rules, Unsent, step
 from linkhold.decide.uplinks.sight import own_routes, rules_of, sights
@@ -114,7 +115,7 @@ class UplinkKeeper:
         self._halt()
         if running and self._placed and self._rules.enforce and self._preferred_lives():
             try:
-                await asyncio.wait_for(self._withdraw(), STOP_S)
+                await within(self._withdraw(), STOP_S)
             except asyncio.TimeoutError:
                 log.warning("uplinks: the kernel takes too long; routes over %s stay", self._placed)
         elif running and self._placed:

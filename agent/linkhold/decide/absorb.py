@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from linkhold.decide import bond_faults, bond_paths, bonds, links, reach_view
+from linkhold.decide import (
+    bond_faults,
+    bond_paths,
+    bonds,
+    links,
+    metadata_watch,
+    power_state,
+    reach_view,
+)
 from linkhold.decide.happening import Happening
 from linkhold.decide.readings import (
     AgentReading,
@@ -15,8 +23,10 @@ from linkhold.decide.readings import (
     KeepaliveReading,
     KernelLogNews,
     LegReading,
+    MetadataReading,
     NetworkReading,
     NoticesReading,
+    OperatorHoldsReading,
     OrderReading,
     OutboxReading,
     OverflowReading,
@@ -29,11 +39,14 @@ from linkhold.decide.readings import (
     UplinksReading,
     health_text,
 )
-from linkhold.model import Moment, PowerState, Severity
+from linkhold.model import Moment, Severity
 
 if TYPE_CHECKING:
     from linkhold.decide.memory import Context, Memory
     from linkhold.model import NodeState
+
+
+ProbeReading = (BondPathsReading, BondMoveReading, UplinksReading, ReachReading, MetadataReading)
 
 
 def absorb(
@@ -42,14 +55,14 @@ def absorb(
     """Return the state with ``reading`` in it, and what that reading says happened."""
     if isinstance(reading, NetworkReading):
         return _see_network(context, memory, reading, now)
-    if isinstance(reading, PowerReading):
-        return _see_power(memory.state, reading, now)
-    if isinstance(reading, NoticesReading):
-        return _see_notices(memory.state, reading)
-    if isinstance(reading, (BondPathsReading, BondMoveReading, UplinksReading, ReachReading)):
+    if isinstance(reading, (PowerReading, NoticesReading)):
+        return power_state.see(memory.state, reading, now)
+    if isinstance(reading, ProbeReading):
         return _see_probes(memory.state, reading, now)
     if isinstance(reading, (BondKeepsReading, KeepaliveReading, KernelLogNews, OrderReading)):
         return _see_kept(memory.state, reading)
+    if isinstance(reading, OperatorHoldsReading):
+        return replace(memory.state, holds=reading.holds), list(reading.news)
     return _see_agent(memory.state, reading)
 
 
@@ -99,19 +112,28 @@ def _ordered(state: NodeState, happening: Happening) -> Happening:
 
 def _see_probes(
     state: NodeState,
-    reading: BondPathsReading | BondMoveReading | UplinksReading | ReachReading,
+    reading: BondPathsReading | BondMoveReading | UplinksReading | ReachReading | MetadataReading,
     now: Moment,
 ) -> tuple[NodeState, list[Happening]]:
+    if isinstance(reading, (ReachReading, MetadataReading)):
+        return _see_beyond(state, reading, now)
     if isinstance(reading, BondMoveReading):
         return state, [bond_paths.moved(reading)]
-    if isinstance(reading, ReachReading):
-        found = reach_view.compare(state.reach, reading.causes, now.mono_ns)
-        return replace(state, reach=reading.causes), found
     if isinstance(reading, UplinksReading):
         return replace(state, uplinks=reading.uplinks), list(reading.news)
     found = list(bond_paths.compare(state.bond_paths, reading.bonds))
     views = bonds.views(state.host, reading.bonds) if state.host else state.bonds
     return replace(state, bonds=views, bond_paths=reading.bonds), found
+
+
+def _see_beyond(
+    state: NodeState, reading: ReachReading | MetadataReading, now: Moment
+) -> tuple[NodeState, list[Happening]]:
+    if isinstance(reading, MetadataReading):
+        news = metadata_watch.compare(state.metadata, reading.metadata, now.mono_ns)
+        return replace(state, metadata=reading.metadata), list(news)
+    found = reach_view.compare(state.reach, reading.causes, reading.probes, now.mono_ns)
+    return replace(state, reach=reading.causes, probes=reading.probes), found
 
 
 def _see_kept(
@@ -125,54 +147,6 @@ def _see_kept(
     if isinstance(reading, KernelLogNews):
         return replace(state, kernel_log=reading.kernel_log), list(reading.news)
     return replace(state, keeps=reading.keeps), list(reading.news)
-
-
-def _see_power(
-    state: NodeState, reading: PowerReading, now: Moment
-) -> tuple[NodeState, list[Happening]]:
-    before, power = state.power, reading.power
-    if power.state is before.state:
-        return replace(state, power=power), []
-    severity = (
-        Severity.CRITICAL if power.state in {PowerState.BATTERY, PowerState.LOW} else Severity.INFO
-    )
-    data = {
-        "previous": before.state.value,
-        "power": power.state.value,
-        "runtime_s": power.runtime_s,
-        "source": power.source,
-    }
-    news = [Happening("power.changed", "power", data, severity)]
-    return replace(state, power=power, power_since=now), news
-
-
-def _see_notices(state: NodeState, reading: NoticesReading) -> tuple[NodeState, list[Happening]]:
-    before, after = set(state.notices), set(reading.notices)
-    news = [
-        Happening(
-            "notice.seen",
-            notice.kind,
-            {
-                "kind": notice.kind,
-                "action": notice.action,
-                "source": notice.source,
-                "deadline": notice.deadline.wall_s if notice.deadline else None,
-            },
-            Severity.WARNING,
-        )
-        for notice in reading.notices
-        if notice not in before
-    ]
-    news += [
-        Happening(
-            "notice.withdrawn",
-            notice.kind,
-            {"kind": notice.kind, "action": notice.action, "source": notice.source},
-        )
-        for notice in state.notices
-        if notice not in after
-    ]
-    return replace(state, notices=reading.notices), news
 
 
 def _see_agent(state: NodeState, reading: Reading) -> tuple[NodeState, list[Happening]]:

@@ -11,7 +11,9 @@ from linkhold.decide import (
     bond_paths,
     incident_view,
     keep_view,
+    metadata_watch,
     paths,
+    power_state,
     reach_view,
     uplink_view,
 )
@@ -23,7 +25,6 @@ from linkhold.model import (
     LinkHistory,
     Network,
     NodeState,
-    PowerState,
     Severity,
 )
 
@@ -79,11 +80,13 @@ def _told(settings: Settings, state: NodeState) -> Iterator[Condition]:
         *uplink_view.conditions(state.uplinks),
         *keepalive_conditions(state.keepalive),
         *reach_view.conditions(state.reach, state.network),
+        *metadata_watch.conditions(state.metadata, state.network),
     ):
         yield Condition(*other)
     yield from _lost_route(state)
     yield from _missing_links(settings, host)
-    yield from _power_conditions(state)
+    for type_, subject, severity, text, urgent in power_state.conditions(state):
+        yield Condition(type_, subject, severity, text, urgent=urgent)
     yield from _agent_conditions(state)
 
 
@@ -194,22 +197,6 @@ def _missing_links(settings: Settings, host: HostNetwork) -> Iterator[Condition]
 def _protection(state: NodeState) -> str:
     carrying = next((way for way in state.ways if way.carries), None)
     return f"the way out is {carrying.link}" if carrying else "no way out carries"
-
-
-def _power_conditions(state: NodeState) -> Iterator[Condition]:
-    power = state.power
-    asked = "training is asked to stop" if state.advice.stop else "training is asked to save"
-    if power.state is PowerState.LOW or power.forced_shutdown:
-        text = f"battery low ({power.source}): {asked}"
-        yield Condition("power.low", "power", Severity.CRITICAL, text, urgent=True)
-    elif power.state is PowerState.BATTERY:
-        left = "" if power.runtime_s is None else f", about {power.runtime_s / 60:.0f} min left"
-        text = f"on battery ({power.source}{left}): training is asked to save"
-        yield Condition("power.battery", "power", Severity.CRITICAL, text, urgent=True)
-    for notice in state.notices:
-        text = f"{notice.kind} notice: {notice.action} ({notice.source})"
-        subject = f"{notice.kind}:{notice.source}"
-        yield Condition("notice", subject, Severity.WARNING, text, urgent=True)
 
 
 def _agent_conditions(state: NodeState) -> Iterator[Condition]:

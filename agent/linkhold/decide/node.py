@@ -16,6 +16,7 @@ from linkhold.decide import (
     bond_paths,
     keep_view,
     links,
+    operator_hold,
     paths,
     policy,
     reach_view,
@@ -64,11 +65,12 @@ class Decision:
 def step(context: Context, memory: Memory, reading: Reading, now: Moment) -> Decision:
     """Take one reading in and decide. Pure: equal arguments give an equal decision."""
     absorbed, news = absorb(context, memory, reading, now)
+    absorbed, ended = operator_hold.expire(absorbed, now)
     seen = now if isinstance(reading, PowerReading) else memory.power_seen
     derived = _derive(context, memory, absorbed, seen, now)
     events = tuple(
         Event(memory.next_seq + offset, h.type, h.subject, h.severity, now, h.data)
-        for offset, h in enumerate([*news, *derived.news])
+        for offset, h in enumerate([*news, *ended, *derived.news])
     )
     changed = derived.state != memory.state
     after = Memory(
@@ -119,7 +121,7 @@ def _derive(
         bonds=bonds,
         ways=view.ways,
         network=view.network,
-        cause=view.cause,
+        cause=(*view.cause, *operator_hold.causes(state.holds)),
         network_since=since,
         histories=histories,
         advice=_advise(rules, state, damped, downs, power_seen, now),
@@ -236,6 +238,8 @@ def _advise(
         power_since=state.power_since,
         power_seen=power_seen,
         notices=state.notices,
+        operator_uploads=operator_hold.holds_uploads(state.holds),
+        operator_training=operator_hold.holds_training(state.holds),
     )
     advice = policy.advise(settings, conditions, now)
     return state.advice if advice == state.advice else advice
@@ -267,6 +271,7 @@ def _wake_ns(settings: Settings, memory: Memory, now: Moment) -> int | None:
         memory.settled_down.due_ns(settled),
         memory.on_battery.due_ns(battery),
         policy.next_change_ns(rules, memory.state.notices, now),
+        operator_hold.next_end_ns(memory.state.holds),
     ]
     times += [
         tracked.phase.due_ns(alert_tracking.delays(settings.alerts, urgent=tracked.urgent))

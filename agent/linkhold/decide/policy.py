@@ -26,8 +26,12 @@ if TYPE_CHECKING:
 
     from linkhold.config.settings import PolicySettings
 
-ENDING = frozenset({"terminate", "preempt", "stop", "hibernate"})
-"""Actions after which this machine does not go on."""
+ENDING = frozenset({"terminate", "preempt", "stop", "hibernate", "redeploy"})
+"""Actions after which this machine does not go on, or elsewhere and without its local disks."""
+ENDS_PROCESSES = ENDING | {"reboot"}
+"""Actions that no process outlives; what another action does nobody knows."""
+SOON = frozenset({"spot", "rebalance"})
+"""Kinds that are acted on at once: their time is an upper bound, and no more is left than that."""
 HARMLESS = frozenset({"freeze", "migrate"})
 """Actions that pause the machine for seconds and need nothing from training."""
 LEAD_SAVES = 2
@@ -37,6 +41,7 @@ FIT_SAVES = 1.5
 """A save and its upload must fit this many times into what is left, else the save stays local."""
 RUNTIME_SHARE = 4
 """On battery, save at least every quarter of what the battery has left."""
+_DARK = frozenset({PowerState.BATTERY, PowerState.LOW})
 STOP_MARGIN_S = 30.0
 """Training ends this long before the battery or the machine does."""
 
@@ -48,7 +53,7 @@ class Conditions:
     ``network_held`` holds uploads, ``network_settled_down`` holds jobs that asked for it;
     ``on_battery`` lasts until mains were back for a while, ``battery_since_ns`` is its
     beginning; ``power_since`` that of the present power state, ``power_seen`` the moment
-    ``power`` was read.
+    ``power`` was read. An operator holds the node's uploads or training by ``operator_...``.
     """
 
     network_held: bool = False
@@ -60,6 +65,8 @@ class Conditions:
     power_since: Moment = Moment(0, 0.0)
     power_seen: Moment = Moment(0, 0.0)
     notices: tuple[Notice, ...] = ()
+    operator_uploads: bool = False
+    operator_training: bool = False
 
 
 def advise(policy: PolicySettings, conditions: Conditions, now: Moment) -> Advice:
@@ -68,7 +75,7 @@ def advise(policy: PolicySettings, conditions: Conditions, now: Moment) -> Advic
     low = _must_stop_for_power(conditions)
     return Advice(
         uploads=_uploads(conditions, due, low=low),
-        training=Training.GO,
+        training=Training.HOLD if conditions.operator_training else Training.GO,
         holds=("network",) if conditions.network_settled_down else (),
         checkpoint=_checkpoint(policy, conditions, due, now, low=low),
         stop=_stop(conditions, due, low=low),
@@ -89,13 +96,15 @@ def next_change_ns(policy: PolicySettings, notices: tuple[Notice, ...], now: Mom
 
 def lead_ns(policy: PolicySettings) -> int:
     """Return how long before a scheduled end training is asked to stop, in ns."""
-    return int((LEAD_SAVES * policy.save_time_s + LEAD_EXTRA_S) * 1e9)
+    usual_s = LEAD_SAVES * policy.save_time_s + LEAD_EXTRA_S
+    return int((policy.notice_lead_s or usual_s) * 1e9)
 
 
 def _is_due(policy: PolicySettings, notice: Notice, now: Moment) -> bool:
+    """Tell whether a notice asks for something now. A stop in two weeks does not."""
     if notice.action in HARMLESS:
         return False
-    if notice.action in ENDING or notice.kind == "rebalance" or notice.deadline is None:
+    if notice.kind in SOON or notice.deadline is None:
         return True
     return notice.deadline.mono_ns - now.mono_ns <= lead_ns(policy)
 
@@ -110,11 +119,24 @@ def _ends_soon(notice: Notice) -> bool:
     return notice.action in ENDING
 
 
+def _ends_training(notice: Notice) -> bool:
+    """Tell whether training must end for a notice that is due.
+
+    Maintenance without a time, and actions that no vendor has told of yet, may be harmless: they
+    ask for a checkpoint. With a time they are believed to end processes then.
+    """
+    if notice.kind == "rebalance":
+        return False
+    return notice.action in ENDS_PROCESSES or notice.deadline is not None
+
+
 def _uploads(conditions: Conditions, due: tuple[Notice, ...], *, low: bool) -> Uploads:
     if conditions.network_held:
         return Uploads.HOLD
     if low or any(_ends_soon(notice) for notice in due):
         return Uploads.NEWEST
+    if conditions.operator_uploads:
+        return Uploads.HOLD
     if conditions.flapping and not conditions.on_battery:
         return Uploads.HOLD
     return Uploads.GO
@@ -142,13 +164,13 @@ def _checkpoint(
     runtime_s = conditions.power.runtime_s
     return CheckpointRequest(
         f"power-{conditions.battery_since_ns}",
-        "on battery" if conditions.power.state is PowerState.BATTERY else "was on battery",
+        "on battery" if conditions.power.state in _DARK else "was on battery",
         every_s=None if runtime_s is None else max(1.0, runtime_s / RUNTIME_SHARE),
     )
 
 
 def _stop(conditions: Conditions, due: tuple[Notice, ...], *, low: bool) -> StopRequest | None:
-    stopping = tuple(notice for notice in due if notice.kind != "rebalance")
+    stopping = tuple(notice for notice in due if _ends_training(notice))
     if not stopping and not low:
         return None
     deadline = min(_deadlines(conditions, stopping, low=low), default=None)

@@ -4,24 +4,51 @@ A machine like the others: :func:`step` takes what was heard and gives back what
 causes stand and when to come again. One lost answer is no death: ``down_after`` in a row are; and
 two good ones in a row end it. What could not be asked, or answered nonsense, changes no verdict for
 the worse or the better: an aim that was never heard stays ``unknown``, one that has been unknown
-for long becomes it again, and one that died stays dead until it answers.
+for long becomes it again, and one that died stays dead until it answers. A gateway or resolver of
+the host's own configuration that never answered since the start is ``mute``: a fault, or something
+that was never meant to answer; nobody knows which.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkhold.decide.dice import SIDES, rolled
-from linkhold.model.probes import Cause, CauseKind, Heard
+from linkhold.decide.reach_causes import causes, probed
+from linkhold.decide.reach_values import (
+    SECOND,
+    Aim,
+    Heed,
+    Kind,
+    Line,
+    Memory,
+    Rules,
+    Step,
+    Verdict,
+)
+from linkhold.model.probes import CauseKind, Heard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
-    from linkhold.model.probes import Answer
+    from linkhold.model.probes import Cause, Probed
 
-SECOND = 1_000_000_000
+__all__ = [
+    "SECOND",
+    "Aim",
+    "Heed",
+    "Kind",
+    "Line",
+    "Memory",
+    "Rules",
+    "Step",
+    "Verdict",
+    "interrupted",
+    "recall",
+    "step",
+]
+
 REVIVED = 2
 """A dead aim lives again after so many good answers in a row."""
 WIDTH = 0.1
@@ -32,99 +59,10 @@ HASTE_S = 300.0
 """Trouble older than this no longer makes the gateways be asked fast: a thousand nodes behind one
 dead gateway would keep it from coming back, and behind one dead storage they would load it."""
 DOUBTFUL = (Heard.SILENT, Heard.UNREACHABLE)
-
-
-class Kind(str, Enum):
-    """What an aim stands for."""
-
-    GATEWAY = "gateway"
-    PATH = "path"
-    DNS = "dns"
-    STORAGE = "storage"
-
-
-class Verdict(str, Enum):
-    """What is known of an aim."""
-
-    ALIVE = "alive"
-    DEAD = "dead"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Aim:
-    """One thing to ask; ``name`` tells it from all others.
-
-    ``how`` is ``gateway``, ``icmp``, ``tcp``, ``http`` or ``dns``; ``target`` is the address,
-    host:port, URL or resolver; ``query`` what a resolver is asked for. ``strict``: only the thing
-    itself will do, not that something refuses in its place.
-    """
-
-    name: str
-    kind: Kind
-    how: str
-    target: str
-    link: str = ""
-    query: str = ""
-    strict: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """When to ask and when to believe. ``seed`` differs by node."""
-
-    ok_s: float = 10.0
-    trouble_s: float = 1.0
-    timeout_s: float = 1.0
-    down_after: int = 3
-    seed: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Heed:
-    """One answer to one aim."""
-
-    name: str
-    answer: Answer
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """What is remembered of an aim. Times are CLOCK_MONOTONIC in ns, 0 for never.
-
-    ``misses``, ``good`` and ``blind`` count in a row. ``since_ns`` is when the verdict began.
-    """
-
-    verdict: Verdict = Verdict.UNKNOWN
-    reason: str = "not asked yet"
-    since_ns: int = 0
-    asked_ns: int = 0
-    waiting: bool = False
-    stretch: float = 1.0
-    misses: int = 0
-    good: int = 0
-    blind: int = 0
-    rtt_ms: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """All aims by name, the dice, whether a default route was there and since when it is gone."""
-
-    lines: Mapping[str, Line] = field(default_factory=dict)
-    dice: int = 0
-    had_route: bool = False
-    route_lost_ns: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What follows: whom to ask now, every cause that stands, and when to come again."""
-
-    memory: Memory
-    ask: tuple[Aim, ...]
-    causes: tuple[Cause, ...]
-    due_ns: int | None
+MOST_HEARD = 128
+"""So many names are remembered of those that have answered; more are not asked at once."""
+NEVER_NS = 1 << 62
+"""When a way out is asked that nobody can be asked about."""
 
 
 def step(
@@ -146,12 +84,49 @@ def step(
     for heed in heard:
         # An answer that nobody waits for is late, and of a probe that counts as lost already.
         if heed.name in by_name and lines[heed.name].waiting:
-            lines[heed.name] = _hear(rules, by_name[heed.name], lines[heed.name], heed, now_ns)
-    memory = _see_route(replace(memory, lines=lines), default_route, now_ns)
+            lines[heed.name] = _hear(
+                rules, by_name[heed.name], lines[heed.name], heed, now_ns, memory.heard
+            )
+    memory = replace(memory, lines=lines, heard=_remember(memory, aims, lines))
+    memory = _see_route(memory, default_route, now_ns)
     memory = _give_up(rules, memory, now_ns)
     memory, ask = _ask(rules, memory, aims, now_ns)
     due = [_due_ns(rules, aim, memory) for aim in aims]
-    return Step(memory, ask, tuple(_causes(memory, aims)), min(due, default=None))
+    return Step(memory, ask, tuple(causes(memory, aims)), _soonest(due), probed(memory, aims))
+
+
+def recall(known: Iterable[Probed], causes_: Iterable[Cause]) -> Memory:
+    """Return the memory that an agent of the same boot left, as its state document tells it.
+
+    What was dead stays so until it answers: a restart must not end a hold.
+    """
+    told = tuple(known)
+    lost_ns = next((one.since_ns for one in causes_ if one.kind is CauseKind.DEFAULT_ROUTE_LOST), 0)
+    return Memory(
+        lines={
+            one.name: Line(Verdict(one.verdict), one.reason, one.since_ns)
+            for one in told
+            if one.verdict in _VERDICTS
+        },
+        had_route=lost_ns > 0,
+        route_lost_ns=lost_ns,
+        heard=tuple(one.name for one in told if one.heard)[-MOST_HEARD:],
+    )
+
+
+def interrupted(memory: Memory) -> Memory:
+    """Return the memory where every probe under way was ended: no answer will come."""
+    lines = {name: replace(line, waiting=False) for name, line in memory.lines.items()}
+    return replace(memory, lines=lines)
+
+
+_VERDICTS = frozenset(verdict.value for verdict in Verdict)
+
+
+def _remember(memory: Memory, aims: tuple[Aim, ...], lines: Mapping[str, Line]) -> tuple[str, ...]:
+    """Return who has answered so far."""
+    news = [aim.name for aim in aims if lines[aim.name].good and aim.name not in memory.heard]
+    return (*memory.heard, *news)[-MOST_HEARD:] if news else memory.heard
 
 
 def _see_route(memory: Memory, there: bool | None, now_ns: int) -> Memory:  # noqa: FBT001 -- a fact
@@ -163,13 +138,17 @@ def _see_route(memory: Memory, there: bool | None, now_ns: int) -> Memory:  # no
     return replace(memory, route_lost_ns=now_ns)
 
 
-def _hear(rules: Rules, aim: Aim, line: Line, heed: Heed, now_ns: int) -> Line:
+def _hear(
+    rules: Rules, aim: Aim, line: Line, heed: Heed, now_ns: int, known: tuple[str, ...]
+) -> Line:
     answer = heed.answer
     line = replace(line, waiting=False)
     if answer.heard is Heard.UNKNOWN:
         return _blind(rules, line, answer.detail or "the answer makes no sense", now_ns)
     if answer.heard in DOUBTFUL or (aim.strict and answer.heard is not Heard.ANSWERS):
-        return _miss(rules, aim, line, answer.detail, now_ns)
+        unheard = aim.given and aim.name not in known
+        lost = Verdict.MUTE if unheard else Verdict.DEAD
+        return _miss(rules, line, lost, f"{aim.target}: {answer.detail}", now_ns)
     good = line.good + 1
     line = replace(line, misses=0, blind=0, good=good, rtt_ms=answer.rtt_ms)
     if line.verdict is Verdict.DEAD and good < REVIVED:
@@ -178,11 +157,9 @@ def _hear(rules: Rules, aim: Aim, line: Line, heed: Heed, now_ns: int) -> Line:
     return _judged(line, Verdict.ALIVE, refusal, now_ns)
 
 
-def _miss(rules: Rules, aim: Aim, line: Line, detail: str, now_ns: int) -> Line:
+def _miss(rules: Rules, line: Line, lost: Verdict, reason: str, now_ns: int) -> Line:
     line = replace(line, misses=line.misses + 1, good=0, blind=0, rtt_ms=None)
-    if line.misses < rules.down_after:
-        return line
-    return _judged(line, Verdict.DEAD, f"{aim.target}: {detail}" if detail else aim.target, now_ns)
+    return line if line.misses < rules.down_after else _judged(line, lost, reason, now_ns)
 
 
 def _blind(rules: Rules, line: Line, reason: str, now_ns: int) -> Line:
@@ -238,6 +215,8 @@ def _ask(
 def _due_ns(rules: Rules, aim: Aim, memory: Memory) -> int:
     """Return when an aim is asked again; while an answer is awaited, when it counts as lost."""
     line = memory.lines[aim.name]
+    if not aim.how:
+        return NEVER_NS
     if line.waiting:
         return line.asked_ns + int((rules.timeout_s + LOST_S) * SECOND)
     if not line.asked_ns:
@@ -248,7 +227,8 @@ def _due_ns(rules: Rules, aim: Aim, memory: Memory) -> int:
 def _interval_s(rules: Rules, aim: Aim, memory: Memory) -> float:
     line = memory.lines[aim.name]
     reviving = line.verdict is Verdict.DEAD and line.good > 0
-    if 0 < line.misses < rules.down_after or reviving:
+    blinded = line.verdict is Verdict.ALIVE and line.blind > 0
+    if 0 < line.misses < rules.down_after or reviving or blinded:
         return rules.trouble_s  # a doubt is settled soon, whatever the aim
     hasty = aim.kind is Kind.GATEWAY and _troubled(rules, memory, line.asked_ns)
     return rules.trouble_s if hasty else rules.ok_s
@@ -265,49 +245,6 @@ def _troubled(rules: Rules, memory: Memory, at_ns: int) -> bool:
     return any(at_ns - since_ns < HASTE_S * SECOND for since_ns in began)
 
 
-def _causes(memory: Memory, aims: tuple[Aim, ...]) -> Iterator[Cause]:
-    """Yield every cause that stands, those that explain others first."""
-    if memory.route_lost_ns:
-        text = "the default route is gone"
-        yield Cause(CauseKind.DEFAULT_ROUTE_LOST, "default route", text, memory.route_lost_ns)
-    for kind in Kind:
-        group = [aim for aim in aims if aim.kind is kind]
-        dead = [aim for aim in group if memory.lines[aim.name].verdict is Verdict.DEAD]
-        others = any(memory.lines[aim.name].verdict is Verdict.ALIVE for aim in group)
-        for aim in dead:
-            line = memory.lines[aim.name]
-            because = "" if kind is Kind.GATEWAY else _root(memory, aims, aim)
-            text = _TEXTS[kind].format(aim.name, line.reason)
-            partial = others and kind in _SHARED
-            first_hop = kind is Kind.GATEWAY
-            yield Cause(_CAUSES[kind], aim.name, text, line.since_ns, because, partial, first_hop)
-
-
-def _root(memory: Memory, aims: tuple[Aim, ...], aim: Aim) -> str:
-    """Return what explains that ``aim`` is dead: its gateways are, or the default route is lost.
-
-    One gateway that is alive leaves a way; a gateway nobody knows of explains nothing.
-    """
-    if memory.route_lost_ns and not aim.link:
-        return "default route"
-    ways = [
-        one for one in aims if one.kind is Kind.GATEWAY and (not aim.link or one.link == aim.link)
-    ]
-    dead = [way.name for way in ways if memory.lines[way.name].verdict is Verdict.DEAD]
-    return dead[0] if ways and len(dead) == len(ways) else ""
-
-
-_CAUSES = {
-    Kind.GATEWAY: CauseKind.PATH_DEAD,
-    Kind.PATH: CauseKind.PATH_DEAD,
-    Kind.DNS: CauseKind.DNS_DEAD,
-    Kind.STORAGE: CauseKind.STORAGE_DEAD,
-}
-_TEXTS = {
-    Kind.GATEWAY: "{} does not answer ({})",
-    Kind.PATH: "the path to {} is dead ({})",
-    Kind.DNS: "{} does not resolve ({})",
-    Kind.STORAGE: "storage {} cannot be reached ({})",
-}
-_SHARED = frozenset({Kind.GATEWAY, Kind.DNS})
-"""One of these can stand in for another."""
+def _soonest(due: Iterable[int]) -> int | None:
+    first = min(due, default=NEVER_NS)
+    return None if first == NEVER_NS else first

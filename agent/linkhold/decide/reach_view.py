@@ -11,16 +11,23 @@ from linkhold.model.probes import CauseKind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkhold.model.probes import Cause
+    from linkhold.model.probes import Cause, Probed
 
 Condition = tuple[str, str, Severity, str]
+ALIVE = "alive"
+
+
+def told(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+    """Return the causes that probes tell; a lost default route is told by the links' own news.
+
+    As a cause it stays in the state, where it explains what is dead because of it.
+    """
+    return tuple(one for one in causes if one.kind is not CauseKind.DEFAULT_ROUTE_LOST)
 
 
 def roots(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
-    """Return the causes that nothing else explains; a lost default route is told by the links."""
-    return tuple(
-        one for one in causes if not one.because and one.kind is not CauseKind.DEFAULT_ROUTE_LOST
-    )
+    """Return the causes that nothing else explains."""
+    return tuple(one for one in told(causes) if not one.because)
 
 
 def judge(
@@ -28,15 +35,18 @@ def judge(
 ) -> tuple[Network, tuple[str, ...]]:
     """Return network and cause with what the probes found.
 
-    Without an answer of any gateway nothing leaves the node, whatever its links say; what is dead
-    behind a gateway that answers is a fault of others, and degraded.
+    When no gateway answers that did before, nothing leaves the node, whatever its links say. When
+    none has since the start, nobody knows whether anything does. What is dead behind a gateway
+    that answers is a fault of others, and degraded.
     """
     found = roots(causes)
     if not found or network in (Network.DOWN, Network.UNKNOWN):
         return network, cause
-    cut_off = any(one.first_hop and not one.partial for one in found)
+    cut_off = [one for one in found if one.first_hop and not one.partial]
     texts = tuple(dict.fromkeys((*cause, *(one.text for one in found))))
-    return Network.DOWN if cut_off else Network.DEGRADED, texts
+    if any(not one.never for one in cut_off):
+        return Network.DOWN, texts
+    return Network.UNKNOWN if cut_off else Network.DEGRADED, texts
 
 
 def storage_dead(causes: tuple[Cause, ...]) -> bool:
@@ -44,31 +54,26 @@ def storage_dead(causes: tuple[Cause, ...]) -> bool:
     return any(one.kind is CauseKind.STORAGE_DEAD for one in causes)
 
 
-def compare(before: tuple[Cause, ...], after: tuple[Cause, ...], now_ns: int) -> list[Happening]:
-    """Return what happened between two looks."""
-    old = {(one.kind, one.subject): one for one in before}
-    new = {(one.kind, one.subject): one for one in after}
-    began = [new[key] for key in new if key not in old]
-    over = [old[key] for key in old if key not in new]
-    return [
-        *(
-            Happening(
-                f"path.{one.kind.value}",
-                one.subject,
-                {"text": one.text, "because": one.because, "partial": one.partial},
-                Severity.INFO if one.because else Severity.WARNING,
-            )
-            for one in began
-        ),
-        *(
-            Happening(
-                "path.alive",
-                one.subject,
-                {"was": one.kind.value, "lasted_s": round((now_ns - one.since_ns) / 1e9, 3)},
-            )
-            for one in over
-        ),
-    ]
+def compare(
+    before: tuple[Cause, ...], after: tuple[Cause, ...], probes: tuple[Probed, ...], now_ns: int
+) -> list[Happening]:
+    """Return what happened between two looks; ``probes`` is what is known after the second."""
+    old = {(one.kind, one.subject): one for one in told(before)}
+    new = {(one.kind, one.subject): one for one in told(after)}
+    alive = {one.name for one in probes if one.verdict == ALIVE}
+    began = [_began(new[key]) for key in new if key not in old]
+    return began + [_over(old[key], alive, now_ns) for key in old if key not in new]
+
+
+def _began(one: Cause) -> Happening:
+    severity = Severity.INFO if one.because else Severity.WARNING
+    data = {"text": one.text, "because": one.because, "partial": one.partial, "never": one.never}
+    return Happening(f"path.{one.kind.value}", one.subject, data, severity)
+
+
+def _over(one: Cause, alive: set[str], now_ns: int) -> Happening:
+    data = {"was": one.kind.value, "lasted_s": round((now_ns - one.since_ns) / 1e9, 3)}
+    return Happening("path.alive" if one.subject in alive else "path.unknown", one.subject, data)
 
 
 def conditions(causes: tuple[Cause, ...], network: Network) -> Iterator[Condition]:

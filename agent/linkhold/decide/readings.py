@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from linkhold.model.power_view import NoticesView, PowerView
+
 if TYPE_CHECKING:
     from linkhold.decide.happening import Happening
     from linkhold.model import BondKeep, BondPaths, HostNetwork, Notice, Power, Uplinks
+    from linkhold.model.holds import OperatorHold
     from linkhold.model.incidents import KernelLog
     from linkhold.model.keepalive import Keepalive
-    from linkhold.model.probes import Cause
+    from linkhold.model.probes import Cause, Metadata, Probed
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +29,23 @@ class NetworkReading:
 
 @dataclass(frozen=True, slots=True)
 class PowerReading:
-    """What all power sensors together say now."""
+    """What all sources of power say now, together and each, and what happened."""
 
     power: Power
+    view: PowerView = PowerView()
+    news: tuple[Happening, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class NoticesReading:
-    """Every notice that stands now; one that is missing was withdrawn."""
+    """Every notice that stands now, the most urgent first, who is asked, and what is new.
+
+    ``fresh`` are those that are new or have a new status; one that is missing was withdrawn.
+    """
 
     notices: tuple[Notice, ...] = ()
+    fresh: tuple[Notice, ...] = ()
+    view: NoticesView = NoticesView()
 
 
 def health_text(status: str, reason: str) -> str:
@@ -164,10 +174,26 @@ class KernelLogNews:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorHoldsReading:
+    """The holds of operators as they are now, and what happened to them."""
+
+    holds: tuple[OperatorHold, ...] = ()
+    news: tuple[Happening, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ReachReading:
-    """Everything beyond this node that is dead now, as probes found it."""
+    """Everything beyond this node that is dead now, and what is known of all that is asked."""
 
     causes: tuple[Cause, ...] = ()
+    probes: tuple[Probed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataReading:
+    """What is known now of the cloud's metadata service."""
+
+    metadata: Metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +226,9 @@ Reading = (
     | BondKeepsReading
     | KeepaliveReading
     | KernelLogNews
+    | OperatorHoldsReading
     | ReachReading
+    | MetadataReading
     | AgentReading
     | Tick
 )

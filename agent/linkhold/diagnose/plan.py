@@ -96,7 +96,7 @@ def plan_of(settings: Settings, targets: tuple[str, ...] = (), since_s: float = 
         tuple(dict.fromkeys(aims)),
         settings.paths.dns.names,
         since_s,
-        metadata=settings.paths.metadata is MetadataProbe.AUTO,
+        metadata=settings.paths.metadata is not MetadataProbe.NEVER,
         ignored=frozenset(n for n, one in settings.links.items() if one.role.value == "ignore"),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from linkhold.decide.diagnosis import judged, rows
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         Counted,
         FirewallFacts,
         GatewayFacts,
+        LogFacts,
         MtuFacts,
         SessionFacts,
         TargetFacts,
@@ -36,6 +38,8 @@ WHOLE_S = 8.5
 """The end of every step: with the start of the program, a run stays below 10 s."""
 GROWTH_S = 1.0
 """The least time between two looks at counters: drivers renew theirs about once a second."""
+LINKS_S = 6.0
+"""Nearly all steps need this one, and 100,000 routes take 1 s of it on a host that is idle."""
 LOOK_S = 3.0
 STEP_S = 6.0
 MTU_MOST = 8
@@ -72,7 +76,7 @@ class _Run:
         counting = asyncio.create_task(run("counters", link_counters.counters, LOOK_S))
         dropping = asyncio.create_task(run("firewall", local.dropped, LOOK_S))
         alone = asyncio.create_task(self._alone())
-        seen = await run("links", lambda: local.look(self._plan.ignored), LOOK_S)
+        seen = await run("links", lambda: local.look(self._plan.ignored), LINKS_S)
         early, drops = await counting, await dropping
         found = await self._linked(seen) if seen is not None else Facts()
         found = _joined(found, await alone)
@@ -125,13 +129,11 @@ class _Run:
 
     async def _linked(self, seen: Seen) -> Facts:
         """Run the steps that go out by the links, or ask something of them."""
-        plan, steps, reader = self._plan, self._steps, self._sources.reader
+        steps, reader = self._steps, self._sources.reader
         gateways = asyncio.create_task(steps.run("gateway", near.gateways(seen), STEP_S))
         members = asyncio.create_task(steps.run("bond members", near.members(seen), STEP_S))
         claims = asyncio.create_task(steps.run("addresses", near.duplicates(seen), STEP_S))
-        log = asyncio.create_task(
-            steps.run("kernel log", kernel_log.facts(plan, reader, seen), STEP_S)
-        )
+        log = asyncio.create_task(self._log(seen))
         cards = asyncio.create_task(
             steps.blocking("hardware", lambda: local.cards(reader, seen), LOOK_S)
         )
@@ -154,21 +156,29 @@ class _Run:
             fills=await fills,
         )
 
+    async def _log(self, seen: Seen) -> LogFacts | None:
+        name, reader = "kernel log", self._sources.reader
+        found = await self._steps.run(name, kernel_log.facts(self._plan, reader, seen), STEP_S)
+        if found is not None and not found.whole:
+            self._steps.lack(name, "too long to be read to its end, where the newest lines are")
+        return found
+
     async def _mtu(self, seen: Seen, found: Facts) -> tuple[MtuFacts, ...] | None:
         """Send full packets to what has answered: the rest would tell nothing."""
         jobs = [
             near.path_mtu(link, target, mtu, to_gateway=to_gateway)
-            for link, target, mtu, to_gateway in _full_size(seen, found)
-        ][:MTU_MOST]
+            for link, target, mtu, to_gateway in islice(_full_size(seen, found), MTU_MOST)
+        ]
         done = await self._steps.run("path MTU", asyncio.gather(*jobs), STEP_S) if jobs else []
         return None if done is None else tuple(one for one in done if one is not None)
 
     async def _firewall(self, before: dict[str, int] | None) -> FirewallFacts | None:
         if before is None:
             return None
-        if local.legacy_rules(self._sources.reader):
+        run, reader = self._steps.blocking, self._sources.reader
+        if await run("firewall", lambda: local.legacy_rules(reader), LOOK_S):
             self._steps.lack("firewall", "rules of legacy iptables are in force and not looked at")
-        return await self._steps.blocking("firewall", lambda: local.firewall(before), LOOK_S)
+        return await run("firewall", lambda: local.firewall(before), LOOK_S)
 
     async def _growth(
         self, early: dict[str, dict[str, int]] | None, seen: Seen | None, began: float

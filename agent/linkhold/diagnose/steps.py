@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, TypeVar
 
+from linkhold.deadlines import within
 from linkhold.model import LinkholdError
 from linkhold.model.diagnosis import Missing
 from linkhold.rtnl.framing import Malformed
@@ -39,7 +40,7 @@ class Steps:
         """Return what ``work`` returns; None when it is late or fails, which is then noted."""
         self._progress(name, False)
         try:
-            return await asyncio.wait_for(work, min(deadline_s, self.left_s))
+            return await within(work, min(deadline_s, self.left_s))
         except asyncio.TimeoutError:
             self.lack(name, f"no result within {deadline_s:g} s")
         except (LinkholdError, Malformed) as error:

@@ -28,6 +28,9 @@ from linkhold.model import Unavailable
 
 GROUP = "linkhold"
 """Members of this group may listen; where it does not exist, every user of the node may."""
+UNIT_FOLDER = "broker-unit"
+"""Folder of the configuration where linkhold-broker.service runs the broker; an agent that runs
+its own then takes that of the service for no leftover."""
 USERS = ("linkhold-broker", "mosquitto", "nobody")
 """Who the broker runs as when the agent is root: the first of these that exists."""
 
@@ -67,6 +70,8 @@ class BrokerFiles:
     """Where everything of the broker lies, below the run directory."""
 
     run_dir: Path
+    folder: str = "broker"
+    """Where its configuration lies in there."""
 
     @property
     def sockets(self) -> Path:
@@ -86,7 +91,7 @@ class BrokerFiles:
     @property
     def configuration(self) -> Path:
         """The generated configuration."""
-        return self.run_dir / "broker" / "mosquitto.conf"
+        return self.run_dir / self.folder / "mosquitto.conf"
 
     def sockets_exist(self) -> bool:
         """Tell whether both sockets are there."""
@@ -113,7 +118,7 @@ def look_up() -> Found:
     Call it from a thread: a name that is not in the files goes to the directory service, which
     may take minutes to say so when the network is down.
     """
-    return Found(_find_mosquitto(), _broker_user(), _listeners(), missing_tools())
+    return Found(_find_mosquitto(), _broker_user(), listeners(), missing_tools())
 
 
 def _find_mosquitto() -> str:
@@ -135,7 +140,8 @@ def _broker_user() -> tuple[int, int] | None:
     return None
 
 
-def _listeners() -> int | None:
+def listeners() -> int | None:
+    """Return the gid of those who may listen, None where every user may. See :func:`look_up`."""
     if os.geteuid() != 0:
         return os.getegid()
     with contextlib.suppress(KeyError):

@@ -13,25 +13,29 @@ import select
 import socket
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from linkhold.config.access import password_of, tls_of
 from linkhold.decide.readings import LegReading
 from linkhold.legs.backoff import Backoff
 from linkhold.legs.fleet_pace import Timing
 from linkhold.legs.fleet_pump import Ledger
-from linkhold.legs.fleet_session import NO_ANSWER, Feed, Session, Slot, Station
+from linkhold.legs.fleet_session import NO_ANSWER, Session, Station
+from linkhold.legs.fleet_slot import Slot
 from linkhold.model import BrokerError
 from linkhold.mqtt import Connected, Connection, Lost, Will
-from linkhold.mqtt.tls import Tls
 from linkhold.wire import status_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from linkhold.config.settings import BrokerSettings, MqttSettings
+    from linkhold.config.brokers import BrokerSettings
+    from linkhold.config.settings import MqttSettings
     from linkhold.decide.readings import Reading
+    from linkhold.legs.fleet_diagnose import Report
+    from linkhold.legs.fleet_feed import Feed
     from linkhold.model import Identity
+    from linkhold.mqtt import Received
 
 USER_TIMEOUT_MS = 3000
 WILL_DELAY_S = 10
@@ -39,7 +43,6 @@ SESSION_EXPIRY_S = WILL_DELAY_S + 5
 """Longer than the will's delay: a broker publishes the will when the session ends (MQTT v5,
 3.1.3.2.2), so a session without expiry would announce each lost connection at once."""
 MAX_REASON = 300
-MAX_PASSWORD_BYTES = 4096
 
 
 class FleetLeg:
@@ -47,6 +50,7 @@ class FleetLeg:
 
     ``report`` is called in the leg's thread, must not block, and is never called any more once
     :meth:`stop` has returned. ``previous`` is (session, last seq) of the agent before this one.
+    ``diagnose`` gets each message of ``cmd/diagnose``, likewise.
     All methods may be called from any thread and only :meth:`stop` waits.
     """
 
@@ -58,6 +62,7 @@ class FleetLeg:
         feed: Feed,
         report: Callable[[Reading], None],
         *,
+        diagnose: Callable[[Received], None] = lambda _: None,
         previous: tuple[str, int] | None = None,
         timing: Timing | None = None,
         rng: random.Random | None = None,
@@ -76,6 +81,7 @@ class FleetLeg:
         self._shaky = False
         self._up_since_s: float | None = None
         self._report_to = report
+        self._diagnose_to = diagnose
         self._reporting = threading.Lock()
         self._muted = False
         self._wake_read, self._wake_write = socket.socketpair()
@@ -91,6 +97,7 @@ class FleetLeg:
             self._ledger,
             self._wake,
             tick_s=settings.keepalive_s / 4,
+            diagnose=self._diagnose,
         )
         self._thread = threading.Thread(target=self._run, name="leg-b", daemon=True)
         feed.listen(self._news)
@@ -109,6 +116,16 @@ class FleetLeg:
         """
         self._slot.put_state(cloud_event, next_seq)
         self._wake()
+
+    def publish_report(self, report: Report) -> bool:
+        """Publish a report as soon as possible; False when too many wait already."""
+        taken = self._slot.reports.put(report)
+        self._wake()
+        return taken
+
+    def withdraw(self, report: Report) -> None:
+        """Do not publish a report that is not on its way yet."""
+        self._slot.reports.withdraw(report)
 
     def hurry(self) -> None:
         """Try now: a link came up. An open connection is tested by publishing the state."""
@@ -150,6 +167,11 @@ class FleetLeg:
         with self._reporting:
             if not self._muted:
                 self._report_to(reading)
+
+    def _diagnose(self, message: Received) -> None:
+        with self._reporting:
+            if not self._muted:
+                self._diagnose_to(message)
 
     def _say(self, status: str, reason: str) -> None:
         reading = LegReading("b", status, reason[:MAX_REASON])
@@ -263,8 +285,8 @@ class FleetLeg:
             keepalive_s=self._settings.keepalive_s,
             will=Will(status_topic(self._station.prefix), b"offline", WILL_DELAY_S),
             username=broker.username or None,
-            password=_password(broker),
-            tls=_tls(broker),
+            password=password_of(broker),
+            tls=tls_of(broker),
             session_expiry_s=SESSION_EXPIRY_S,
             user_timeout_ms=USER_TIMEOUT_MS,
         )
@@ -316,23 +338,3 @@ def select_readable(sock: socket.socket, timeout_s: float) -> None:
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     poll.poll(timeout_s * 1000)
-
-
-def _password(broker: BrokerSettings) -> str | None:
-    if not broker.password_file:
-        return None
-    try:
-        with Path(broker.password_file).open(encoding="utf-8") as file:
-            return file.readline(MAX_PASSWORD_BYTES).rstrip("\r\n")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no text"
-        raise BrokerError(f"password file {broker.password_file}: {reason}") from error
-
-
-def _tls(broker: BrokerSettings) -> Tls | None:
-    if broker.tls is None:
-        return None
-    ca, cert, key = (
-        Path(name) if name else None for name in (broker.tls.ca, broker.tls.cert, broker.tls.key)
-    )
-    return Tls(ca, cert, key)

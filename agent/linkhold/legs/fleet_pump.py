@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 
 WINDOW = 32
 """Events without an answer at most; less when the broker takes less."""
-RESERVED = 3
-"""Places for status, birth and state within the broker's receive maximum."""
+RESERVED = 4
+"""Places for status, birth, state and a report within the broker's receive maximum."""
 HEAD_ROOM = 512
 """Bytes of an MQTT packet besides topic and payload that an event may need."""
 POISON_LOSSES = 5
 """Connections that must end at the same event before it is parked as their cause."""
 PACKET_TOO_LARGE = 0x95
+MAX_PAYLOAD = 268_435_455
+"""Of a broker that names no maximum (MQTT v5, 2.1.4)."""
 
 
 class Kind(Enum):
@@ -36,11 +38,12 @@ class Kind(Enum):
     STATE = "state"
     EVENT = "event"
     REPLAY = "replay"
+    REPORT = "report"
 
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """A publication without an answer yet; ``stored`` is None for state and presence."""
+    """A publication without an answer yet; ``stored`` is None for what is no event."""
 
     kind: Kind
     sent_s: float
@@ -161,6 +164,11 @@ class Pump:
     def too_large(self, size: int) -> bool:
         """Tell whether the broker would end the connection over a packet with this payload."""
         return self._largest is not None and size + HEAD_ROOM > self._largest
+
+    @property
+    def room(self) -> int:
+        """The most bytes of a payload that the broker takes."""
+        return MAX_PAYLOAD if self._largest is None else self._largest - HEAD_ROOM
 
     def sent(self, mid: int, flight: Flight) -> None:
         """Note a publication that waits for its answer."""

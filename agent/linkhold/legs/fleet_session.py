@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import queue
-import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from linkhold.decide.diagnosis.published import MOST_BYTES, published
 from linkhold.decide.readings import LegReading
 from linkhold.legs.fleet_pace import Pacer, Timing
 from linkhold.legs.fleet_pump import PACKET_TOO_LARGE, Answer, Flight, Kind, Ledger, Pump
 from linkhold.mqtt import CODE_FAILURE, Acknowledged, Connected, Connection, Received, Subscribed
-from linkhold.store.outbox_shelf import Batch, Cursor
+from linkhold.store.outbox_shelf import Cursor
 from linkhold.wire import (
     CONTENT_TYPE,
     SCHEMA,
     birth_document,
     birth_topic,
     command_topic,
+    diagnosis_topic,
     dumps,
     event_topic,
     node_prefix,
@@ -26,12 +27,16 @@ from linkhold.wire import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from linkhold.decide.readings import Reading
+    from linkhold.legs.fleet_diagnose import Report
+    from linkhold.legs.fleet_feed import Feed
+    from linkhold.legs.fleet_slot import Slot
     from linkhold.model import Identity
     from linkhold.mqtt import Notice
-    from linkhold.store.outbox import Mark, ReplayRequest, Stored
+    from linkhold.store.outbox import Mark, Stored
+    from linkhold.store.outbox_shelf import Batch
 
 T = TypeVar("T")
 
@@ -39,31 +44,8 @@ FETCH = 64
 MAX_PROBES = 32
 BUSY_TICK_S = 1.0
 NO_ANSWER = "no answer"
+COMMANDS = ("replay", "diagnose")
 _SCHEMA = ("schema", str(SCHEMA))
-
-
-class Feed(Protocol):
-    """What the leg needs of the :class:`~linkhold.store.keeper.Keeper`."""
-
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Have ``listener`` called when there may be new pending events."""
-
-    def fetch(self, cursor: Cursor, limit: int, reply: Callable[[Batch], None]) -> bool:
-        """Have ``reply`` called with the pending events after ``cursor``."""
-
-    def parked(self, limit: int, reply: Callable[[tuple[Stored, ...]], None]) -> bool:
-        """Have ``reply`` called with the oldest parked event of each type."""
-
-    def replay(
-        self, request: ReplayRequest, reply: Callable[[tuple[list[Stored], int]], None]
-    ) -> bool:
-        """Have ``reply`` called with the requested events and the number of missing ones."""
-
-    def mark(self, marks: Sequence[Mark]) -> None:
-        """Take answers of brokers."""
-
-    def unpark(self, event_type: str) -> bool:
-        """Make the parked events of one type pending again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +53,8 @@ class Station:
     """What stays the same over all connections of a leg.
 
     ``wake`` ends the thread's wait; ``tick_s`` is how long it waits when nothing is in flight,
-    a fraction of the keepalive.
+    a fraction of the keepalive. ``diagnose`` is called in the leg's thread with each message of
+    ``cmd/diagnose``.
     """
 
     identity: Identity
@@ -83,36 +66,12 @@ class Station:
     ledger: Ledger
     wake: Callable[[], None]
     tick_s: float
+    diagnose: Callable[[Received], None]
 
     @property
     def prefix(self) -> str:
         """Return the topic prefix of this node."""
         return node_prefix(self.identity.site, self.identity.node)
-
-
-class Slot:
-    """What the agent's loop wants of the leg now: only the newest of each counts."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._state: bytes | None = None
-        self._version = 0
-        self.next_seq = 1
-        self.news = 0
-        self.hurry = False
-        self.stop_reason = ""
-        self.stop_at_s = float("inf")
-
-    def put_state(self, state: bytes, next_seq: int) -> None:
-        """Replace the state to publish."""
-        with self._lock:
-            self._state, self.next_seq = state, next_seq
-            self._version += 1
-
-    def state_after(self, version: int) -> tuple[bytes | None, int]:
-        """Return the newest state and its version; no state when ``version`` is it already."""
-        with self._lock:
-            return (None if version == self._version else self._state), self._version
 
 
 class Session:
@@ -145,10 +104,12 @@ class Session:
         self._state_version = 0
         self._leaving = False
         self._replaying = ""
+        self._report: Report | None = None
 
     def begin(self, now_s: float) -> None:
         """Subscribe to commands and say that the node is here. Raises :class:`BrokerError`."""
-        self._connection.subscribe(command_topic(self._station.prefix, "replay"))
+        prefix = self._station.prefix
+        self._connection.subscribe(*(command_topic(prefix, name) for name in COMMANDS))
         self._presence("online", "", now_s)
 
     def _presence(self, status: str, planned: str, now_s: float) -> None:
@@ -168,14 +129,30 @@ class Session:
         ledger = self._station.ledger
         if isinstance(notice, Acknowledged):
             answer = self._pump.acknowledged(notice.mid, notice.code, notice.text)
-            if answer is not None:
+            if answer is not None and answer.flight.kind is Kind.REPORT:
+                self._reported(notice)
+            elif answer is not None:
                 self._follow(answer)
         elif isinstance(notice, Received):
-            if notice.topic == command_topic(self._station.prefix, "replay"):
-                ledger.requests.received(notice)
+            self._command(notice)
         elif isinstance(notice, Subscribed) and max(notice.codes, default=0) >= CODE_FAILURE:
             ledger.counters["subscriptions_refused"] += 1
             self.complaint = "commands refused"
+
+    def _command(self, message: Received) -> None:
+        if message.topic == command_topic(self._station.prefix, "replay"):
+            self._station.ledger.requests.received(message)
+        elif message.topic == command_topic(self._station.prefix, "diagnose"):
+            self._station.diagnose(message)
+
+    def _reported(self, notice: Acknowledged) -> None:
+        report, self._report = self._report, None
+        if report is not None:
+            self._slot.reports.answered(report, notice.code, notice.text)
+            self._station.ledger.counters["reports"] += 1
+        if notice.code >= CODE_FAILURE:
+            self._station.ledger.counters["reports_refused"] += 1
+            self.complaint = f"report refused: {notice.text}"
 
     def _follow(self, answer: Answer) -> None:
         if answer.mark is not None:
@@ -197,6 +174,7 @@ class Session:
             self._leaving, self._dry = True, False
             self._presence("offline", self._slot.stop_reason, now_s)
         self._send_state(now_s)
+        self._send_report(now_s)
         self._send_events(now_s)
         self._ask(now_s)
         self._judge(now_s)
@@ -231,6 +209,22 @@ class Session:
         )
         self._pump.sent(mid, Flight(Kind.STATE, now_s))
         self._station.ledger.counters["states"] += 1
+
+    def _send_report(self, now_s: float) -> None:
+        if self._report is not None or self._connection.wants_write:
+            return
+        report = self._slot.reports.next()
+        if report is None:
+            return
+        self._report = report
+        topic = diagnosis_topic(self._station.prefix, report.id)
+        payload = published(report.document, min(MOST_BYTES, self._pump.room))
+        if self._pump.too_large(len(payload)):
+            self._slot.reports.finish(report, "the broker takes no message of that size")
+            self._report = None
+            return
+        mid = self._connection.publish(topic, payload, qos=1, content_type="application/json")
+        self._pump.sent(mid, Flight(Kind.REPORT, now_s))
 
     def _send_events(self, now_s: float) -> None:
         while self._pump.waiting and not self._connection.wants_write:

@@ -8,24 +8,16 @@ flag: what could not be sent is sent when it reads again.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import re
 import secrets
 import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from linkhold.children import Child, kill_leftovers
 from linkhold.decide.readings import LegReading
 from linkhold.legs.backoff import Backoff
-from linkhold.legs.broker import (
-    BrokerFiles,
-    Found,
-    look_up,
-    open_to_trainers,
-    write_files,
-)
+from linkhold.legs.broker import BrokerFiles
+from linkhold.legs.broker_process import OwnBroker, UnitBroker
 from linkhold.model import BrokerError, Unavailable
 from linkhold.mqtt import Acknowledged, Connected, Connection, Lost, Will
 from linkhold.threads import in_thread
@@ -38,13 +30,6 @@ if TYPE_CHECKING:
     from linkhold.decide.readings import Reading
 
 MAX_WAITING_EVENTS = 256
-SOCKET_WAIT_S = 5.0
-SOCKET_POLL_S = 0.02
-LEFTOVER_WAIT_S = 2.0
-NAMES_WAIT_S = 5.0
-FRESH_NAMES_WAIT_S = 0.5
-"""How long a broker waits for names when those of the last start are known."""
-FILES_WAIT_S = 5.0
 LAST_WORDS_S = 0.05
 """A process that dies closes its sockets before anybody can wait for it."""
 FAREWELL_S = 0.02
@@ -54,12 +39,10 @@ MISSING_WAIT_S = 30.0
 HUNG_AFTER_S = 2.5
 """A broker on this machine that leaves a publication unanswered this long is hung: kill it."""
 WILL_DELAY_S = 10
-STAMP = re.compile(r"^\d+: ")
-"""What mosquitto puts before a line until it has read that it should not."""
 
 
 class LocalLeg:
-    """Runs the broker and keeps the retained state in it true.
+    """Runs the broker, or uses that of systemd, and keeps the retained state in it true.
 
     ``report`` receives a :class:`LegReading` at each change of health; ``birth`` makes the
     retained birth document of the session. All methods belong to the event loop's thread.
@@ -71,17 +54,17 @@ class LocalLeg:
         prefix: str,
         report: Callable[[Reading], None],
         birth: Callable[[], bytes] | None = None,
+        *,
+        by_unit: bool = False,
     ) -> None:
         self._files = BrokerFiles(run_dir)
+        self._broker = UnitBroker(self._files) if by_unit else OwnBroker(self._files)
         self._prefix = prefix
         self._report = report
         self._birth = birth
         self._status: LegReading | None = None
-        self._child: Child | None = None
         self._connection: Connection | None = None
         self._watched = -1
-        self._found: Found | None = None
-        self._names: asyncio.Task[Found] | None = None
         self._up = False
         self._state: bytes | None = None
         self._dirty = False
@@ -89,14 +72,9 @@ class LocalLeg:
         self._state_mid = 0
         self._events: deque[tuple[str, bytes]] = deque(maxlen=MAX_WAITING_EVENTS)
         self._task: asyncio.Task[None] | None = None
-        self._ended = asyncio.Event()
         self._trouble = ""
+        self._broken = False
         self.counters = {"leg_a_restarts": 0, "leg_a_dropped_events": 0}
-
-    @property
-    def open_to_all(self) -> bool:
-        """Whether every user of the node may listen: there is no group that bounds it."""
-        return self._found is not None and self._found.group is None
 
     def start(self) -> None:
         """Begin to run the broker; returns at once."""
@@ -137,59 +115,17 @@ class LocalLeg:
         try:
             return await self._serve()
         finally:
-            self._end_broker()
+            self._drop_connection()
+            await self._broker.end(broken=self._broken)
 
     async def _serve(self) -> str:
         """Start broker and connection, serve until one of them ends, return why."""
-        found = await self._look_up()
-        await self._clear_leftovers()
-        await _in_time(lambda: write_files(self._files, found.user), "writing its files")
-        self._ended = ended = asyncio.Event()  # a former broker may end later than we begin
-        self._trouble = ""
-        argv = [found.binary, "-c", str(self._files.configuration)]
-        self._child = Child(argv, lambda _code: ended.set(), user=found.user)
-        await self._wait_for_sockets()
-        await _in_time(lambda: open_to_trainers(self._files, found.group), "opening its sockets")
+        self._trouble, self._broken = "", False
+        await self._broker.start()
         await self._connect()
-        await self._ended.wait()
+        await self._broker.ended.wait()
         await asyncio.sleep(LAST_WORDS_S)
-        return self._last_words() if self._child.ended else self._trouble
-
-    async def _look_up(self) -> Found:
-        """Return program, user and group: as they are now, or were when names last had an answer.
-
-        A look-up that hangs is waited for again at the next attempt; there is never a second one.
-        """
-        if self._names is None:
-            self._names = asyncio.create_task(in_thread(look_up))
-        wait_s = NAMES_WAIT_S if self._found is None else FRESH_NAMES_WAIT_S
-        await asyncio.wait({self._names}, timeout=wait_s)
-        if self._names.done():
-            names, self._names = self._names, None
-            self._found = names.result()
-        elif self._found is None:
-            raise BrokerError("the look-up of its user and group does not answer")
-        return self._found
-
-    async def _clear_leftovers(self) -> None:
-        find = in_thread(lambda: kill_leftovers("mosquitto", self._files.configuration))
-        with contextlib.suppress(asyncio.TimeoutError):  # /proc may hang behind a hung process
-            await asyncio.wait_for(find, LEFTOVER_WAIT_S)
-
-    def _last_words(self) -> str:
-        lines = self._child.last_lines if self._child else ()
-        if not lines:
-            return "the broker ended"
-        return f"the broker ended: {STAMP.sub('', lines[-1])}"
-
-    async def _wait_for_sockets(self) -> None:
-        deadline = time.monotonic() + SOCKET_WAIT_S
-        while not self._files.sockets_exist():
-            if self._ended.is_set():
-                raise BrokerError(self._last_words())
-            if time.monotonic() > deadline:
-                raise BrokerError("the broker made no sockets")
-            await asyncio.sleep(SOCKET_POLL_S)
+        return self._broker.why_ended() or self._trouble
 
     async def _connect(self) -> None:
         # The client id is a secret: whoever knew it could disconnect the agent by taking it.
@@ -224,14 +160,13 @@ class LocalLeg:
                 self._welcome()
             elif isinstance(notice, Lost):
                 self._drop_connection()
-                self._give_up_on_broker(f"the connection to the broker was lost: {notice.reason}")
+                self._give_up(f"the connection to the broker was lost: {notice.reason}")
 
     def _welcome(self) -> None:
         self._up = True
         self._dirty = self._state is not None
-        if self._child is not None:
-            self._child.last_lines.clear()  # warnings of the start are not why it ends
-        self._say("up", self._found.lacks if self._found else "")
+        self._broker.serves()
+        self._say("up", self._broker.lacks)
         self._send(status_topic(self._prefix), b"online", retain=True)
         if self._birth is not None:
             self._send(birth_topic(self._prefix), self._birth(), retain=True)
@@ -248,13 +183,13 @@ class LocalLeg:
         self._readable()
         oldest = next(iter(self._unanswered.values()), None)
         if oldest is not None and time.monotonic() - oldest > HUNG_AFTER_S:
-            self._give_up_on_broker("the broker does not answer")
+            self._give_up("the broker does not answer", broken=True)
         elif not self._files.sockets_exist():
-            self._give_up_on_broker("the broker's sockets were removed")
+            self._give_up("the broker's sockets were removed", broken=True)
 
-    def _give_up_on_broker(self, why: str) -> None:
-        self._trouble = why
-        self._ended.set()
+    def _give_up(self, why: str, *, broken: bool = False) -> None:
+        self._trouble, self._broken = why, broken
+        self._broker.ended.set()
 
     def publish_state(self, cloud_event: bytes) -> None:
         """Publish the retained state, now or as soon as the broker can take it."""
@@ -314,26 +249,11 @@ class LocalLeg:
         if connection is not None:
             connection.abandon()
 
-    def _end_broker(self) -> None:
-        child, self._child = self._child, None
-        if child is not None:
-            child.kill()
-        self._drop_connection()
-
     async def stop(self) -> None:
-        """Say goodbye and end the broker, within half a second."""
+        """Say goodbye and end the broker, if it is ours, within half a second."""
         self._send(status_topic(self._prefix), b"offline", retain=True)
         await asyncio.sleep(FAREWELL_S)
-        tasks = {task for task in (self._task, self._names) if task is not None}
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-
-
-async def _in_time(call: Callable[[], None], what: str) -> None:
-    """Do what a file system may hold up, off the loop; raises :class:`BrokerError` if it does."""
-    try:
-        await asyncio.wait_for(in_thread(call), FILES_WAIT_S)
-    except asyncio.TimeoutError:
-        raise BrokerError(f"{what} took more than {FILES_WAIT_S:g} s") from None
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        await self._broker.stop()

@@ -126,12 +126,16 @@ class LogIncident:
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """What the kernel's log says of NICs in the last ``since_s`` seconds; downs by interface."""
+    """What the kernel's log says of NICs in the last ``since_s`` seconds; downs by interface.
+
+    ``lost`` records were overwritten unread. Not ``whole``: it was too long to be read to its end.
+    """
 
     incidents: tuple[LogIncident, ...] = ()
     downs: Mapping[str, int] = field(default_factory=dict)
     since_s: float = 3600.0
     lost: int = 0
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,9 @@ Errors::
     +-- Unavailable           a part cannot work on this machine; the text says why
     +-- HostError             a change of the host was refused or cannot be verified
     +-- GiveUp                (client) a hold lasted longer than max_hold_s
+    +-- UploadsOnHold         (client) code that uploads inline was not to wait any longer
+    +-- BudgetSpent           (client.retry) the node has spent its retries of a dependency
+    +-- NoAttempt             (client.retry) the time passed before an attempt could be made
 """
 
 from __future__ import annotations

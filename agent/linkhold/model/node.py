@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 from linkhold.model.clock import Moment
 from linkhold.model.incidents import KernelLog
 from linkhold.model.keepalive import Keepalive
+from linkhold.model.power_view import Deadline, NoticesView, PowerView
+from linkhold.model.probes import Metadata
 from linkhold.model.uplinks import Uplinks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from linkhold.model.holds import OperatorHold
     from linkhold.model.keeping import BondKeep
     from linkhold.model.network import BondPaths, BondView, HostNetwork, LinkHistory, WayOut
-    from linkhold.model.probes import Cause
+    from linkhold.model.probes import Cause, Probed
 
 
 class Network(str, Enum):
@@ -89,6 +92,11 @@ class Notice:
     source: str
     seen: Moment
     deadline: Moment | None = None
+
+    @property
+    def planned(self) -> bool:
+        """Whether somebody on this machine ordered it: nobody is to be woken for it."""
+        return self.kind == "shutdown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +206,8 @@ class NodeState:
     ``epoch`` counts changes, so it is no part of what is compared to find one. ``bond_paths`` is
     what probes told last, ``bond_changes`` when the active member of each bond changed (ns);
     ``keeps`` are the configured bonds. ``orders`` names the command of linkhold that is at work
-    on a bond, by its name.
+    on a bond, by its name. ``reach`` is what is dead beyond the node, ``probes`` all that is asked.
+    ``deadline`` is the earliest end of all that power and notices tell.
     """
 
     epoch: int = field(default=0, compare=False)
@@ -214,12 +223,18 @@ class NodeState:
     keepalive: Keepalive = Keepalive()
     kernel_log: KernelLog = KernelLog()
     reach: tuple[Cause, ...] = ()
+    probes: tuple[Probed, ...] = ()
+    metadata: Metadata = field(default_factory=Metadata)
     network: Network = Network.UNKNOWN
     network_since: Moment = Moment(0, 0.0)
     cause: tuple[str, ...] = ()
     power: Power = Power()
     power_since: Moment = Moment(0, 0.0)
+    power_view: PowerView = PowerView()
     notices: tuple[Notice, ...] = ()
+    notices_view: NoticesView = NoticesView()
+    deadline: Deadline | None = None
     alerts: tuple[Alert, ...] = ()
+    holds: tuple[OperatorHold, ...] = ()
     advice: Advice = Advice()
     agent: AgentHealth = AgentHealth()

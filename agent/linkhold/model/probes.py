@@ -57,8 +57,9 @@ class Cause:
     """Why the network is no better. ``subject`` is who, ``text`` a sentence for people.
 
     ``since_ns`` is CLOCK_MONOTONIC. ``because`` names the aim, or ``default route``, whose loss
-    explains it; empty at the root. ``partial``: others of its kind still answer. ``first_hop``: it
-    is a gateway of this node.
+    explains it; empty at the root. ``partial``: something else shows that there is a way.
+    ``first_hop``: it is a gateway of this node. ``never``: it has not answered since the start, so
+    that nobody knows whether it ever could.
     """
 
     kind: CauseKind
@@ -68,3 +69,42 @@ class Cause:
     because: str = ""
     partial: bool = False
     first_hop: bool = False
+    never: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """One thing that is asked all day, and what is known of it.
+
+    ``kind`` is ``gateway``, ``path``, ``dns`` or ``storage``; ``verdict`` is ``alive``, ``dead``,
+    ``mute`` (asked often enough, and never heard) or ``unknown``; ``reason`` says why it is not
+    alive. ``since_ns`` is when the verdict began (CLOCK_MONOTONIC). ``heard``: it has answered
+    since this machine started.
+    """
+
+    name: str
+    kind: str
+    target: str
+    link: str = ""
+    verdict: str = "unknown"
+    reason: str = ""
+    since_ns: int = 0
+    heard: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """The cloud's metadata service as it was asked last.
+
+    ``verdict`` is ``reachable``, ``gone`` (no answer), ``unknown`` (not asked yet, it could not be
+    asked, or the answer makes no sense) or ``not_asked`` (no cloud machine, or the owner's wish).
+    ``vendor`` is the cloud, empty where none is known. ``since_ns`` is CLOCK_MONOTONIC. ``heard``:
+    it has answered since this machine started. ``wanted``: the owner asked for it by name.
+    """
+
+    vendor: str = ""
+    verdict: str = "not_asked"
+    reason: str = ""
+    since_ns: int = 0
+    heard: bool = False
+    wanted: bool = False

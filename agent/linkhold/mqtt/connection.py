@@ -83,6 +83,8 @@ class Connection:
     with 0 it starts clean and leaves none behind.
     ``user_timeout_ms`` bounds how long sent data may stay unacknowledged (TCP_USER_TIMEOUT),
     which finds a dead peer in seconds where the keepalive needs twice its interval.
+    With ``receive_maximum`` the owner acknowledges each message itself
+    (:meth:`acknowledge`), and the broker sends no more than so many that are not.
     """
 
     def __init__(
@@ -96,12 +98,14 @@ class Connection:
         tls: Tls | None = None,
         session_expiry_s: int = 0,
         user_timeout_ms: int = 0,
+        receive_maximum: int = 0,
         unix: bool = False,
     ) -> None:
         self._notices: deque[Notice] = deque()
         self._keepalive_s = min(keepalive_s, MAX_KEEPALIVE_S)
         self._session_expiry_s = session_expiry_s
         self._user_timeout_ms = user_timeout_ms
+        self._receive_maximum = receive_maximum
         self._ended = False
         self._tls_failures: deque[str] = deque(maxlen=1)
         self._client = _Client(
@@ -110,6 +114,7 @@ class Connection:
             protocol=paho.MQTTv5,
             transport="unix" if unix else "tcp",
             reconnect_on_failure=False,
+            manual_ack=receive_maximum > 0,
         )
         self._client.connect_timeout = CONNECT_TIMEOUT_S
         self._client.max_inflight_messages_set(0)  # the owner bounds what is in flight
@@ -145,7 +150,9 @@ class Connection:
                 port,
                 keepalive=self._keepalive_s,
                 clean_start=self._session_expiry_s == 0,
-                properties=connect_properties(self._session_expiry_s, MAX_PACKET),
+                properties=connect_properties(
+                    self._session_expiry_s, MAX_PACKET, self._receive_maximum
+                ),
             )
         except (OSError, ValueError) as error:
             self._end()
@@ -188,6 +195,7 @@ class Connection:
         retain: bool = False,
         content_type: str | None = None,
         user: tuple[tuple[str, str], ...] = (),
+        expiry_s: int = 0,
     ) -> int:
         """Send a message and return its mid, by which :class:`Acknowledged` names it.
 
@@ -196,7 +204,7 @@ class Connection:
         """
         if self._ended or len(self._client._out_packet) >= MAX_UNWRITTEN:  # noqa: SLF001
             raise BrokerError("the broker does not take what is sent")
-        properties = publish_properties(content_type, user)
+        properties = publish_properties(content_type, user, expiry_s)
         info = self._client.publish(topic, payload, qos, retain, properties)
         if info.rc != paho.MQTT_ERR_SUCCESS:
             raise BrokerError(_error_text(info.rc))
@@ -205,6 +213,11 @@ class Connection:
     def subscribe(self, *topics: str, qos: int = 1) -> None:
         """Ask for topics; the answer comes as :class:`Subscribed`."""
         self._client.subscribe([(topic, qos) for topic in topics])
+
+    def acknowledge(self, mid: int) -> None:
+        """Tell the broker that a message is dealt with, so that it is not sent again."""
+        if not self._ended:
+            self._client.ack(mid, 1)
 
     def service(self, timeout_s: float = 0.0, wake_fd: int | None = None) -> list[Notice]:
         """Wait at most ``timeout_s``, do all reading, writing and keepalive, return what happened.
@@ -333,4 +346,5 @@ def _received(message: Any) -> Received:
         expiry_s=getattr(properties, "MessageExpiryInterval", None),
         response_topic=getattr(properties, "ResponseTopic", None),
         correlation=getattr(properties, "CorrelationData", None),
+        mid=int(message.mid),
     )

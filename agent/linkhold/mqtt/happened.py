@@ -47,7 +47,10 @@ class Subscribed:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A message of a subscribed topic. ``expiry_s`` is None when it carries no expiry."""
+    """A message of a subscribed topic. ``expiry_s`` is None when it carries no expiry.
+
+    ``mid`` is what :meth:`~linkhold.mqtt.Connection.acknowledge` wants to know.
+    """
 
     topic: str
     payload: bytes
@@ -55,6 +58,7 @@ class Received:
     expiry_s: int | None
     response_topic: str | None
     correlation: bytes | None
+    mid: int = field(default=0, compare=False)
 
 
 Notice = Connected | Lost | Acknowledged | Subscribed | Received

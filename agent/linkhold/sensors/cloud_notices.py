@@ -7,16 +7,17 @@ every machine that it names.
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from linkhold.decide.notices import Answer, Polled, judge
+from linkhold.decide.notices.azure import machine
 from linkhold.decide.notices.services import LONG_POLL_S, TOKEN_TTL_S, wait_s
 from linkhold.decide.notices.values import Known
 from linkhold.sensors.cloud_http import Connection
+from linkhold.sensors.pace import pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 HTTP_PORT = 80
 TOKEN_TIMEOUT_S = 2.0
-JITTER = 0.1
-"""Polls are spread by this share: a rack that was powered on at once must not ask at once."""
 MAX_NAME_CHARS = 256
 NAME_RETRY_S = 10.0
 FAILURES = (OSError, EOFError, ValueError, asyncio.TimeoutError)
@@ -81,11 +80,16 @@ class CloudNotices:
         self._service = service
         self._where = (address or service.address, port, service.host)
         self._this_vm = ""
+        self._spot: bool | None = None
         self._name_due_s = float("-inf")
         self._heard = False
 
     async def run(self, report: Callable[[Polled], None]) -> None:
-        """Poll every endpoint; ``report`` gets each judged answer, also the odd ones."""
+        """Poll every endpoint; ``report`` gets each judged answer, also the odd ones.
+
+        An answer that announces nothing, just as the one before it, is neither judged nor reported
+        again: that is nearly all of them, for months.
+        """
         token = _Token(self._service, Connection(*self._where))
         polls = [self._poll(one, token, report) for one in self._service.endpoints]
         tasks = [asyncio.ensure_future(poll) for poll in polls]
@@ -100,21 +104,29 @@ class CloudNotices:
         self, endpoint: Endpoint, token: _Token, report: Callable[[Polled], None]
     ) -> None:
         connection, odd, etag, first = Connection(*self._where), 0, "", True
+        calm: _Same | None = None
         try:
             while True:
                 asked_ns = time.monotonic_ns()
                 reply, used = await self._ask(endpoint, token, connection, etag, first=first)
-                polled = self._judged(endpoint, reply, asked_ns)
-                odd = odd + 1 if polled.judged.known is not Known.YES else 0
-                self._count(polled, token, used)
-                report(polled)
+                refused = False
+                if reply is not None and _same(reply) == calm:
+                    self.counters["cloud_polls"] += 1
+                else:
+                    polled = self._judged(endpoint, reply, asked_ns)
+                    refused = polled.judged.token_refused
+                    odd = odd + 1 if polled.judged.known is not Known.YES else 0
+                    self._count(polled, token, used)
+                    report(polled)
+                    announces = odd or polled.judged.announced
+                    calm = None if reply is None or announces else _same(reply)
                 if reply is not None:
                     first = False
                     etag = _etag(reply) if not odd else etag
-                pause_s = wait_s(endpoint, odd, token_refused=polled.judged.token_refused)
+                pause_s = wait_s(endpoint, odd, token_refused=refused, spot=self._spot)
                 if endpoint.waits and not etag:
                     pause_s = max(pause_s, endpoint.every_s)
-                await asyncio.sleep(pause_s * random.uniform(1 - JITTER, 1))  # noqa: S311
+                await pause(pause_s)
         finally:
             connection.close()
 
@@ -131,24 +143,24 @@ class CloudNotices:
         try:
             headers = await token.headers()
             used = headers.get(self._service.session_header, "")
-            await self._learn_name(connection, headers)
+            await self._learn_machine(connection, headers)
             return await connection.ask("GET", path, headers, timeout_s), used
         except FAILURES:
             return None, used
 
-    async def _learn_name(self, connection: Connection, headers: dict[str, str]) -> None:
+    async def _learn_machine(self, connection: Connection, headers: dict[str, str]) -> None:
         """Learn this machine's name; until it is known every event counts as ours."""
         now_s = time.monotonic()
-        if self._this_vm or not self._service.name_path or now_s < self._name_due_s:
+        path = self._service.machine_path
+        if self._this_vm or not path or now_s < self._name_due_s:
             return
         self._name_due_s = now_s + NAME_RETRY_S
         try:
-            reply = await connection.ask("GET", self._service.name_path, headers, TOKEN_TIMEOUT_S)
+            reply = await connection.ask("GET", path, headers, TOKEN_TIMEOUT_S)
         except FAILURES:
             return
-        plain = reply.body.strip()
-        if reply.status == 200 and plain.isprintable() and "<" not in plain:  # noqa: PLR2004
-            self._this_vm = plain[:MAX_NAME_CHARS]
+        if reply.status == 200:  # noqa: PLR2004
+            self._this_vm, self._spot = machine(reply.body)
 
     def _judged(self, endpoint: Endpoint, reply: Response | None, asked_ns: int) -> Polled:
         url = self._service.url(endpoint)
@@ -166,6 +178,14 @@ class CloudNotices:
         if polled.judged.token_refused:
             self.counters["cloud_tokens"] += 1
             token.drop(used)
+
+
+_Same = tuple[int, str, str]
+
+
+def _same(reply: Response) -> _Same:
+    """Return all of an answer that can change what it means (Google's has to show its header)."""
+    return reply.status, reply.body, reply.headers.get("metadata-flavor", "")
 
 
 def _etag(reply: Response) -> str:

@@ -27,15 +27,20 @@ WAIT_S = 1.0
 class JournalSensor:
     """Follows the kernel's entries of this boot; made and used as the sensor of /dev/kmsg.
 
+    ``since_s`` is a time of CLOCK_MONOTONIC: where an unknown position of this boot begins.
+
     ``counters``: kernel_log_records, kernel_log_foreign, kernel_log_failures (of the thread).
     """
 
-    def __init__(self, boot_id: str, position: Position | None = None) -> None:
+    def __init__(
+        self, boot_id: str, position: Position | None = None, since_s: float = 0.0
+    ) -> None:
         self.counters: Counter[str] = Counter(
             kernel_log_records=0, kernel_log_foreign=0, kernel_log_failures=0
         )
         self._boot_id = boot_id
         self._start = position
+        self._since_s = since_s
         self._last = -1
         self._ended = threading.Event()
 
@@ -75,6 +80,8 @@ class JournalSensor:
         elif start.boot_id == self._boot_id and start.cursor:
             reader.seek_cursor(start.cursor)
             reader.get_next()  # the entry of the cursor itself was dealt with
+        elif self._since_s > 0:
+            reader.seek_monotonic(self._since_s)
         else:
             reader.seek_head()
 

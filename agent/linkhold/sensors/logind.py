@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from linkhold.deadlines import within
 from linkhold.decide.notices.shutdown import LogindReport
 from linkhold.sensors.system_bus import BUS, Refused, SystemBus
 
@@ -32,6 +33,8 @@ LOOK_S = 30.0
 SETTLE_S = 0.01
 """A flood of signals is looked at so often at the most."""
 RETRY_S, RETRY_MAX_S = 2.0, 60.0
+MANY = 5
+"""After so many failures the wait does not grow any more."""
 FAILURES = (Refused, OSError, EOFError, ValueError, asyncio.TimeoutError)
 
 
@@ -63,12 +66,22 @@ class LogindSensor:
                     await self._follow(bus, report)
                 except FAILURES as error:
                     self._fail(report, error)
+                    if isinstance(error, FileNotFoundError) and self._never_heard():
+                        failures = MANY  # there is no bus here
                 finally:
                     bus.close()
                 failures += 1
-                await asyncio.sleep(min(RETRY_MAX_S, RETRY_S * 2.0 ** min(failures - 1, 5)))
+                await asyncio.sleep(min(RETRY_MAX_S, RETRY_S * 2.0 ** min(failures - 1, MANY)))
         finally:
             self.release()
+
+    def _never_heard(self) -> bool:
+        return not self.counters["logind_connects"]
+
+    @property
+    def holds(self) -> bool:
+        """Whether a shutdown waits for us."""
+        return self._lock is not None
 
     def release(self) -> None:
         """Let the shutdown go on; without a lock this does nothing."""
@@ -99,7 +112,7 @@ class LogindSensor:
     async def _wait(self, bus: SystemBus) -> None:
         """Wait for a signal, the next look, or the end of the connection (EOFError)."""
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), LOOK_S)
+            await within(self._changed.wait(), LOOK_S)
             await asyncio.sleep(SETTLE_S)
         self._changed.clear()
         if bus.ended:
@@ -127,5 +140,7 @@ class LogindSensor:
         self.counters["logind_failures"] += 1
         # A lock outlives the connection that it came over: logind holds the other end.
         text = "no answer in time" if isinstance(error, asyncio.TimeoutError) else str(error)
+        if isinstance(error, OSError) and error.strerror:
+            text = error.strerror
         self._report = LogindReport(locked=self._lock is not None)
         report(replace(self._report, error=f"logind at {self._bus_path}: {text}"))

@@ -33,7 +33,8 @@ async def metadata(
     """Ask the metadata service of ``vendor``, named as :mod:`linkhold.survey.cloud` names it.
 
     Without a vendor nothing is sent, unless ``asked``: then all services that are known. Link-local
-    IPv6 addresses are asked through ``link`` only, which they need.
+    IPv6 addresses are asked through ``link``, which they need; for all others the routing table
+    chooses.
     """
     chosen = services(vendor, asked=asked)
     if vendor and not chosen:
@@ -41,7 +42,7 @@ async def metadata(
         return (Answer("metadata", vendor, Heard.UNKNOWN, detail=detail, link=link),)
     answers = await asyncio.gather(
         *(
-            _one(service, address, timeout_s, link)
+            _one(service, address, timeout_s, link if address.startswith(LINK_LOCAL_6) else "")
             for service in chosen
             for address in service.addresses
             if link or not address.startswith(LINK_LOCAL_6)

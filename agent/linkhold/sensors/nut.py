@@ -1,6 +1,7 @@
 """UPSes by Network UPS Tools: a client of upsd (NUT docs/net-protocol.txt), by polling.
 
-upsd pushes nothing. One connection is kept and every variable of every UPS is listed at each poll.
+upsd pushes nothing. One connection is kept. At each poll the status of each UPS is asked; every
+variable is listed when the status is another one, while it is not calm, and every half minute.
 Nothing is ever written to a UPS. Every wait has a deadline; a server that fails is tried again,
 ever slower, and what it cannot tell is reported as an error of each UPS.
 """
@@ -12,17 +13,22 @@ import contextlib
 import random
 import re
 import socket
+import time
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
+from linkhold.deadlines import within
 from linkhold.model.power_sources import UpsReport
+from linkhold.sensors.pace import pause
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
 MAX_LINE_BYTES = 4096
+LIST_S = 30.0
 MAX_LIST_LINES = 1000
 """A UPS has some fifty variables; a server that sends more than this is none."""
 RETRY_MAX_S = 15.0
@@ -60,25 +66,33 @@ class _Refused(Exception):
 class NutSensor:
     """Polls one upsd for ever; cancel :meth:`run` to stop.
 
+    ``in_thread`` runs a call that may hang: the lookup of a name.
     ``counters``: nut_polls, nut_failures (polls that ended the connection), nut_connects.
     """
 
-    def __init__(self, server: NutServer) -> None:
+    def __init__(
+        self,
+        server: NutServer,
+        in_thread: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread,
+    ) -> None:
+        self._in_thread = in_thread
         self.counters: Counter[str] = Counter(nut_polls=0, nut_failures=0, nut_connects=0)
         self._server = server
         self._known = server.upses
+        self._listed: dict[str, tuple[UpsReport, float]] = {}
 
     async def run(self, report: Callable[[UpsReport], None]) -> None:
         """Connect, poll and connect again; ``report`` gets each UPS at each poll."""
         failures = 0
         while True:
             lines = _Lines(self._server.timeout_s)
+            self._listed.clear()
             try:
                 await self._connect(lines)
                 while True:
                     await self._poll(lines, report)
                     failures = 0
-                    await asyncio.sleep(self._server.poll_s)
+                    await pause(self._server.poll_s)
             except _Refused as refused:
                 self._fail(report, str(refused))
             except (OSError, asyncio.TimeoutError, EOFError, ValueError) as error:
@@ -90,7 +104,9 @@ class NutSensor:
 
     async def _connect(self, lines: _Lines) -> None:
         server = self._server
-        await lines.connect(server.host, server.port)
+        look_up = partial(socket.getaddrinfo, server.host, server.port, type=socket.SOCK_STREAM)
+        found = await within(self._in_thread(look_up), server.timeout_s)
+        await lines.connect([(str(at[0]), int(at[1])) for *_, at in found])
         self.counters["nut_connects"] += 1
         if server.tls is not None:
             await lines.ask("STARTTLS")
@@ -108,9 +124,21 @@ class NutSensor:
         self.counters["nut_polls"] += 1
         for ups in self._known:
             try:
-                report(_report(ups, await lines.list(f"VAR {ups}")))
+                report(await self._ask(ups, lines))
             except _Refused as refused:
+                self._listed.pop(ups, None)
                 report(UpsReport(ups, error=str(refused)))
+
+    async def _ask(self, ups: str, lines: _Lines) -> UpsReport:
+        """Return what a UPS tells. A calm one tells all its fifty variables only now and then."""
+        known, listed_s = self._listed.get(ups, (None, 0.0))
+        if known is not None and _calm(known) and time.monotonic() - listed_s < LIST_S:
+            found = _VAR.fullmatch(await lines.ask(f"GET VAR {ups} ups.status"))
+            if found is not None and _plain(found[3]) == known.status:
+                return known
+        told = _report(ups, await lines.list(f"VAR {ups}"))
+        self._listed[ups] = told, time.monotonic()
+        return told
 
     def _fail(self, report: Callable[[UpsReport], None], reason: str) -> None:
         self.counters["nut_failures"] += 1
@@ -141,10 +169,20 @@ def _report(ups: str, lines: list[str]) -> UpsReport:
     )
 
 
+def _calm(report: UpsReport) -> bool:
+    """Tell whether a UPS is on line and nothing else is going on, so that no figure matters."""
+    words = set(report.status.split())
+    return "OL" in words and words <= {"OL", "CHRG", "TRIM", "BOOST", "ECO"}
+
+
+def _plain(text: str) -> str:
+    return _ESCAPED.sub(r"\1", text)
+
+
 def _variables(lines: list[str]) -> Iterator[tuple[str, str]]:
     for line in lines:
         if found := _VAR.fullmatch(line):
-            yield found[2], _ESCAPED.sub(r"\1", found[3])
+            yield found[2], _plain(found[3])
 
 
 def _figure(text: str | None) -> float | None:
@@ -162,13 +200,20 @@ class _Lines(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._buffer = b""
         self._ended = False
-        self._news = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._news: asyncio.Future[None] | None = None
 
-    async def connect(self, host: str, port: int) -> None:
-        """Connect within the deadline; raises OSError or TimeoutError."""
-        loop = asyncio.get_running_loop()
-        connecting = loop.create_connection(lambda: self, host, port)
-        await asyncio.wait_for(connecting, self._timeout_s)
+    async def connect(self, places: list[tuple[str, int]]) -> None:
+        """Connect to the first address that takes us; raises the last's OSError or TimeoutError."""
+        for left, (address, port) in zip(reversed(range(len(places))), places, strict=True):
+            connecting = self._loop.create_connection(lambda: self, address, port)
+            try:
+                await within(connecting, self._timeout_s)
+            except (OSError, asyncio.TimeoutError):
+                if not left:
+                    raise
+            else:
+                return
 
     async def start_tls(self, context: ssl.SSLContext, host: str) -> None:
         """Go on encrypted; raises OSError (ssl.SSLError) when the server is not who it should be.
@@ -177,10 +222,8 @@ class _Lines(asyncio.Protocol):
         """
         if self._buffer or self._transport is None:
             raise ValueError("answers before the handshake")
-        upgrading = asyncio.get_running_loop().start_tls(
-            self._transport, self, context, server_hostname=host
-        )
-        self._transport = await asyncio.wait_for(upgrading, self._timeout_s)
+        upgrading = self._loop.start_tls(self._transport, self, context, server_hostname=host)
+        self._transport = await within(upgrading, self._timeout_s)
 
     async def ask(self, command: str) -> str:
         """Send a command and return the answer's line; raises _Refused for ``ERR``."""
@@ -211,13 +254,30 @@ class _Lines(asyncio.Protocol):
                 raise EOFError("closed the connection")
             if len(self._buffer) > MAX_LINE_BYTES:
                 raise ValueError("a line without end")
-            self._news.clear()
-            await asyncio.wait_for(self._news.wait(), self._timeout_s)
+            await self._more()
         line, _, self._buffer = self._buffer.partition(b"\n")
         text = line.decode("utf-8", "replace").rstrip("\r")
         if text.startswith("ERR"):
             raise _Refused(text.partition(" ")[2] or "without a reason")
         return text
+
+    async def _more(self) -> None:
+        """Wait for more, or the end; raises TimeoutError. No task is made: polls go on for ever."""
+        self._news = self._loop.create_future()
+        timer = self._loop.call_later(self._timeout_s, self._tell, asyncio.TimeoutError())
+        try:
+            await self._news
+        finally:
+            timer.cancel()
+            self._news = None
+
+    def _tell(self, error: Exception | None = None) -> None:
+        if self._news is None or self._news.done():
+            return
+        if error is None:
+            self._news.set_result(None)
+        else:
+            self._news.set_exception(error)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
@@ -228,7 +288,7 @@ class _Lines(asyncio.Protocol):
         """Keep what came, up to a bound: more is not read before it is used."""
         self._buffer += data
         self._acknowledge_at_once()
-        self._news.set()
+        self._tell()
         if len(self._buffer) > MAX_LINE_BYTES * MAX_LIST_LINES:
             self.close()
 
@@ -245,4 +305,4 @@ class _Lines(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncio's name
         """Wake whoever waits."""
         self._ended = True
-        self._news.set()
+        self._tell()

@@ -11,12 +11,13 @@ import contextlib
 import socket
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from linkhold.deadlines import within
 from linkhold.model.power_sources import Supply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
 ROOT = Path("/sys/class/power_supply")
 NETLINK_KOBJECT_UEVENT, KERNEL_GROUP = 15, 1
@@ -25,6 +26,9 @@ MAX_SUPPLIES = 64
 MAX_FILE_BYTES = 256
 READ_S = 30.0
 """How often it is read without an event: some drivers send none for the charge."""
+LOOK_S = 60.0
+"""How often it is looked whether there is a supply at all. No event is listened to until then: a
+node with thousands of containers makes very many."""
 SLOW_S = 10.0
 SETTLE_S = 0.01
 """Supplies of one machine change together; what comes within this is one reading."""
@@ -37,14 +41,6 @@ def supplies(root: Path = ROOT) -> tuple[Supply, ...]:
     except OSError:
         return ()
     return tuple(_supply(folder) for folder in folders)
-
-
-def supported(root: Path = ROOT) -> str:
-    """Return why there is nothing to read here, empty where there is."""
-    try:
-        return "" if any(root.iterdir()) else f"{root} is empty: the kernel knows no supply"
-    except OSError as error:
-        return f"{root}: {error.strerror}"
 
 
 def _supply(folder: Path) -> Supply:
@@ -122,49 +118,56 @@ class Uevents:
 class PowerSupplySensor:
     """Reads the supplies at each uevent and every 30 s; cancel :meth:`run` to stop.
 
+    Where there is none it looks once a minute. ``in_thread`` runs a call that may hang.
     ``counters``: supply_reads, supply_events, supply_slow (readings that took over 10 s).
     """
 
-    def __init__(self, root: Path = ROOT, uevents: Uevents | None = None) -> None:
+    def __init__(
+        self,
+        root: Path = ROOT,
+        uevents: Uevents | None = None,
+        in_thread: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread,
+    ) -> None:
         self.counters: Counter[str] = Counter(supply_reads=0, supply_events=0, supply_slow=0)
         self._root = root
         self._uevents = uevents
+        if uevents is not None:
+            asyncio.get_running_loop().add_reader(uevents.fileno(), self._heard)
+        self._in_thread = in_thread
         self._event = asyncio.Event()
 
     async def run(self, report: Callable[[tuple[Supply, ...]], None]) -> None:
         """Read now and again; ``report`` gets all supplies at each reading."""
-        loop = asyncio.get_running_loop()
-        uevents = self._uevents or _opened()
-        if uevents is not None:
-            loop.add_reader(uevents.fileno(), self._heard, uevents)
         try:
             while True:
-                report(await self._read())
+                found = await self._read()
+                report(found)
+                if found and self._uevents is None:
+                    self._listen()
                 with contextlib.suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._event.wait(), READ_S)
+                    await within(self._event.wait(), READ_S if found else LOOK_S)
                     await asyncio.sleep(SETTLE_S)
                 self._event.clear()
         finally:
-            if uevents is not None:
-                loop.remove_reader(uevents.fileno())
-                uevents.close()
+            if self._uevents is not None:
+                asyncio.get_running_loop().remove_reader(self._uevents.fileno())
+                self._uevents.close()
+
+    def _listen(self) -> None:
+        """Hear of events from now on; where the socket is refused the slow readings must do."""
+        with contextlib.suppress(OSError):
+            self._uevents = Uevents()
+            asyncio.get_running_loop().add_reader(self._uevents.fileno(), self._heard)
 
     async def _read(self) -> tuple[Supply, ...]:
         self.counters["supply_reads"] += 1
-        reading = asyncio.ensure_future(asyncio.to_thread(supplies, self._root))
+        reading = asyncio.ensure_future(self._in_thread(lambda: supplies(self._root)))
         done, _ = await asyncio.wait({reading}, timeout=SLOW_S)
         self.counters["supply_slow"] += not done
-        return await reading
+        found: tuple[Supply, ...] = await reading
+        return found
 
-    def _heard(self, uevents: Uevents) -> None:
-        if uevents.changed():
+    def _heard(self) -> None:
+        if self._uevents is not None and self._uevents.changed():
             self.counters["supply_events"] += 1
             self._event.set()
-
-
-def _opened() -> Uevents | None:
-    """Return the socket, None where it is refused: then the slow readings must do."""
-    try:
-        return Uevents()
-    except OSError:
-        return None

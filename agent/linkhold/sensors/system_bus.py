@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import os
 import socket
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from linkhold.deadlines import within
 from linkhold.model import Unavailable
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class SystemBus:
 
         Raises Unavailable where jeepney is missing, OSError, EOFError, ValueError, TimeoutError.
         """
+        os.stat(path)  # noqa: PTH116 -- without a bus there is no need to load what speaks to it
         try:
             self._jeepney = importlib.import_module("jeepney")
             self._fds = importlib.import_module("jeepney.fds")
@@ -58,7 +61,7 @@ class SystemBus:
         self._socket = socket.socket(
             socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
         )
-        await asyncio.wait_for(self._authenticate(path, auth), TIMEOUT_S)
+        await within(self._authenticate(path, auth), TIMEOUT_S)
         self._loop.add_reader(self._socket, self._readable)
         bus = ("/org/freedesktop/DBus", "org.freedesktop.DBus", "org.freedesktop.DBus")
         await self.call(bus, "Hello")
@@ -96,8 +99,8 @@ class SystemBus:
         self._waiting[serial] = future
         try:
             data = message.serialise(serial)
-            await asyncio.wait_for(self._loop.sock_sendall(self._socket, data), TIMEOUT_S)
-            return await asyncio.wait_for(future, TIMEOUT_S)
+            await within(self._loop.sock_sendall(self._socket, data), TIMEOUT_S)
+            return await within(future, TIMEOUT_S)
         finally:
             self._waiting.pop(serial, None)
 

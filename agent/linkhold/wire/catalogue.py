@@ -37,6 +37,9 @@ FIELDS: Mapping[str, str] = {
     "repair": "what is done about it, or what a person can do",
     "retry_s": "seconds until the next try",
     "took_s": "seconds from the start of the repair until it was verified",
+    "because": "what else explains it; empty when nothing does",
+    "partial": "something else shows that there is a way all the same",
+    "never": "it has not answered since the start, so perhaps it never did",
     "would": "the member that would carry now in mode enforce",
     "verdict": "alive, or unknown when no other member has answers either",
 }
@@ -48,6 +51,8 @@ COMMON: Mapping[str, str] = {
     "ordered": "the command of linkhold that did it: apply, remove, test ...",
 }
 
+BATTERY = ("source", "confirmed", "runtime_s", "deadline")
+NOTICE = ("action", "source", "deadline", "planned")
 INCIDENT = ("class", "cause", "interface", "address", "driver", "lines", "reason")
 
 CATALOGUE: Mapping[str, EventType] = {
@@ -168,16 +173,30 @@ CATALOGUE: Mapping[str, EventType] = {
         ("job", "unprotected", "connections", "text"),
     ),
     "path.path_dead": EventType(
-        "a gateway or target does not answer", ("text", "because", "partial")
+        "a gateway or target does not answer", ("text", "because", "partial", "never")
     ),
-    "path.dns_dead": EventType("a resolver does not resolve", ("text", "because", "partial")),
+    "path.dns_dead": EventType(
+        "a resolver does not resolve", ("text", "because", "partial", "never")
+    ),
     "path.storage_dead": EventType(
-        "the storage that uploads go to cannot be reached", ("text", "because", "partial")
+        "the storage that uploads go to cannot be reached",
+        ("text", "because", "partial", "never"),
     ),
-    "path.default_route_lost": EventType(
-        "the default route is gone, as probes see it", ("text", "because", "partial")
+    "path.alive": EventType("it answers, after it did not", ("was", "lasted_s")),
+    "path.unknown": EventType(
+        "nobody knows any more whether it answers: it cannot be asked, or is asked no longer",
+        ("was", "lasted_s"),
     ),
-    "path.alive": EventType("it answers again", ("was", "lasted_s")),
+    "metadata.reachable": EventType(
+        "the cloud's metadata service answers", ("vendor", "reason", "previous_s")
+    ),
+    "metadata.gone": EventType(
+        "the cloud's metadata service does not answer", ("vendor", "reason", "previous_s")
+    ),
+    "metadata.unknown": EventType(
+        "what answers in the place of the metadata service makes no sense",
+        ("vendor", "reason", "previous_s"),
+    ),
     "nic.incident": EventType("the kernel's log tells of a fault of a NIC", INCIDENT),
     "nic.incident_raised": EventType("a fault of a NIC is worse than it seemed", INCIDENT),
     "nic.incident_closed": EventType(
@@ -193,16 +212,32 @@ CATALOGUE: Mapping[str, EventType] = {
     ),
     "network.down": EventType("no way out carries", ("previous", "previous_s", "cause")),
     "network.unknown": EventType(
-        "no way out is known to judge by", ("previous", "previous_s", "cause")
+        "no way out is known to judge by, or no gateway has answered since the start",
+        ("previous", "previous_s", "cause"),
     ),
-    "power.changed": EventType(
-        "the power state changed", ("previous", "power", "runtime_s", "source")
+    "power.mains_lost": EventType("the node runs on battery", BATTERY),
+    "power.low": EventType(
+        "the battery is nearly empty, or a shutdown is forced", (*BATTERY, "forced_shutdown")
     ),
-    "notice.seen": EventType("a notice appeared", ("kind", "action", "deadline", "source")),
+    "power.restored": EventType("mains are back and stayed", ("source", "lasted_s")),
+    "power.unknown": EventType("no source tells whether mains are there", ("source",)),
+    "power.degraded": EventType("the supply of power needs somebody", ("reasons",)),
+    "power.degraded_ended": EventType("nothing is wrong with the supply any more", ()),
+    "notice.spot": EventType("this machine will be taken back", NOTICE),
+    "notice.rebalance": EventType("this machine may be taken back soon", NOTICE),
+    "notice.maintenance": EventType("somebody will pause or end this machine", NOTICE),
+    "notice.shutdown": EventType("somebody on this machine shuts it down", NOTICE),
     "notice.withdrawn": EventType("a notice is gone", ("kind", "action", "source")),
     "advice.changed": EventType(
         "what training should do changed",
         ("uploads", "training", "holds", "checkpoint", "stop", "cause"),
+    ),
+    "hold.started": EventType(
+        "an operator holds uploads or training of the node, or of one job",
+        ("uploads", "training", "why", "by", "until", "renewed"),
+    ),
+    "hold.ended": EventType(
+        "a hold of an operator ended", ("uploads", "training", "by", "reason", "lasted_s")
     ),
     "alert.opened": EventType(
         "a person should know", ("fingerprint", "alert", "severity", "text", "since_s")

@@ -18,6 +18,7 @@ from linkhold.model import (
     CheckpointRequest,
     Event,
     Identity,
+    Moment,
     Network,
     PowerState,
     Severity,
@@ -31,7 +32,6 @@ from linkhold.wire.catalogue import CATALOGUE, COMMON
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from linkhold.model import Moment
 
 SCHEMA = 1
 STATE_TYPE = "linkhold.state"
@@ -69,6 +69,18 @@ def from_rfc3339(text: str) -> float:
         return stamp.timestamp()
     except (ValueError, AttributeError, OverflowError) as error:
         raise WireError(f"not a time: {text!r}") from error
+
+
+def stamp(name: str, moment: Moment) -> dict[str, Any]:
+    """Return a moment under ``name``, as people and as programs of this boot read it."""
+    shown = rfc3339(moment.wall_s) if moment.mono_ns else None  # 0: it never was
+    return {name: shown, f"{name}_mono_ns": moment.mono_ns}
+
+
+def parse_stamp(document: Mapping[str, Any], name: str) -> Moment:
+    """Return what :func:`stamp` was given. Raises KeyError, TypeError and ValueError."""
+    shown = document[name]
+    return Moment(int(document[f"{name}_mono_ns"]), from_rfc3339(shown) if shown else 0.0)
 
 
 def source_of(identity: Identity) -> str:

@@ -19,13 +19,16 @@ from linkhold.model import (
     Moment,
     NodeState,
 )
-from linkhold.wire.documents import SCHEMA, advice_document, dumps, rfc3339
+from linkhold.wire.documents import SCHEMA, advice_document, dumps, rfc3339, stamp
+from linkhold.wire.holds import holds_document
 from linkhold.wire.incidents import kernel_log_document
+from linkhold.wire.power import deadline_document, notice_document, power_document
+from linkhold.wire.probes import causes_document, metadata_document, probes_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from linkhold.model import BondKeep, Identity, Notice, Uplinks, WayOut
+    from linkhold.model import BondKeep, Identity, Uplinks, WayOut
     from linkhold.model.keepalive import Keepalive
 
 
@@ -50,7 +53,6 @@ class StateEncoder:
         )
         self._links: dict[int, _EncodedLink] = {}
         self._state: NodeState | None = None
-        self._agent: Mapping[str, Any] | None = None
         self._rest = b""
 
     def encode(
@@ -67,13 +69,15 @@ class StateEncoder:
         agent's health that are known only when the state is written (counters).
         """
         times = {"at": rfc3339(now.wall_s), "mono_ns": now.mono_ns, "clock_synced": clock_synced}
-        if state is not self._state or agent != self._agent:
-            self._state, self._agent = state, agent
-            self._rest = self._encode_rest(state, agent or {})
-        return b"".join((self._head[:-1], b",", dumps(times)[1:-1], b",", self._rest))
+        if state is not self._state:
+            self._state = state
+            self._rest = self._encode_rest(state)
+        health = dumps({**_fields(state.agent), **(agent or {})})
+        parts = (self._head[:-1], b",", dumps(times)[1:-1], b",", self._rest)
+        return b"".join((*parts, b',"agent":', health, b"}}"))
 
-    def _encode_rest(self, state: NodeState, agent: Mapping[str, Any]) -> bytes:
-        """Return all that a heartbeat leaves as it was."""
+    def _encode_rest(self, state: NodeState) -> bytes:
+        """Return all that a heartbeat leaves as it was; the agent counts on while it is quiet."""
         host = state.host or HostNetwork()
         return b"".join(
             (
@@ -81,8 +85,7 @@ class StateEncoder:
                 b',"detail":{"links":{',
                 b",".join(self._encode_links(host, state.histories)),
                 b"},",
-                dumps(_detail(host, state, agent))[1:-1],
-                b"}}",
+                dumps(_detail(host, state))[1:-1],
             )
         )
 
@@ -118,28 +121,13 @@ def _changing(state: NodeState) -> dict[str, Any]:
         "epoch": state.epoch,
         "network": state.network.value,
         "power": state.power.state.value,
-        "notices": [_notice(notice) for notice in state.notices],
-        **_stamp("since", state.network_since),
+        "notices": [notice_document(notice) for notice in state.notices],
+        "deadline": deadline_document(state.deadline),
+        **stamp("since", state.network_since),
         "cause": list(state.cause),
         "alerts": [_alert(alert) for alert in state.alerts],
+        "holds": holds_document(state.holds),
         "advice": advice_document(state.advice),
-    }
-
-
-def _stamp(name: str, moment: Moment) -> dict[str, Any]:
-    shown = rfc3339(moment.wall_s) if moment.mono_ns else None  # 0: it never was
-    return {name: shown, f"{name}_mono_ns": moment.mono_ns}
-
-
-def _notice(notice: Notice) -> dict[str, Any]:
-    deadline = notice.deadline
-    return {
-        "kind": notice.kind,
-        "action": notice.action,
-        "source": notice.source,
-        **_stamp("seen", notice.seen),
-        "deadline": rfc3339(deadline.wall_s) if deadline else None,
-        "deadline_mono_ns": deadline.mono_ns if deadline else None,
     }
 
 
@@ -149,12 +137,12 @@ def _alert(alert: Alert) -> dict[str, Any]:
         "type": alert.type,
         "severity": alert.severity.value,
         "subject": alert.subject,
-        **_stamp("since", alert.since),
+        **stamp("since", alert.since),
         "text": alert.text,
     }
 
 
-def _detail(host: HostNetwork, state: NodeState, agent: Mapping[str, Any]) -> dict[str, Any]:
+def _detail(host: HostNetwork, state: NodeState) -> dict[str, Any]:
     return {
         "bonds": _bonds(state),
         "paths": {_way_name(way): _way(way) for way in state.ways},
@@ -162,15 +150,11 @@ def _detail(host: HostNetwork, state: NodeState, agent: Mapping[str, Any]) -> di
         "uplinks": _uplinks(state.uplinks),
         "keepalive": _keepalive(state.keepalive),
         "kernel_log": kernel_log_document(state.kernel_log),
-        "beyond": [{**_fields(one), "kind": one.kind.value} for one in state.reach],
-        "power": {
-            "runtime_s": state.power.runtime_s,
-            "source": state.power.source,
-            "confirmed": state.power.confirmed,
-            "forced_shutdown": state.power.forced_shutdown,
-            **_stamp("since", state.power_since),
-        },
-        "agent": {**_fields(state.agent), **agent},
+        "beyond": causes_document(state.reach),
+        "probes": probes_document(state.probes),
+        "metadata": metadata_document(state.metadata),
+        "power": power_document(state),
+        "notices": {**_fields(state.notices_view), "missed": list(state.notices_view.missed)},
     }
 
 
@@ -211,7 +195,7 @@ def _link(host: HostNetwork, link: Link, history: LinkHistory | None) -> dict[st
     if link.port is not None:
         document["port"] = _fields(link.port)
     if history is not None:
-        document |= _stamp("since", history.since)
+        document |= stamp("since", history.since)
         document |= {"seen_up": history.seen_up, "flapping": history.flapping}
         document["downs"] = list(history.downs)
     document["addresses"] = [
@@ -294,9 +278,7 @@ def _keepalive(keepalive: Keepalive) -> dict[str, Any]:
         **_fields(keepalive),
         "wanted": _fields(keepalive.wanted) if keepalive.wanted else None,
         "present": _fields(keepalive.present) if keepalive.present else None,
-        "drifts": [
-            {**_fields(drift), **_stamp("since", drift.since)} for drift in keepalive.drifts
-        ],
+        "drifts": [{**_fields(drift), **stamp("since", drift.since)} for drift in keepalive.drifts],
     }
 
 

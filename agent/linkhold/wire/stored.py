@@ -19,20 +19,19 @@ from linkhold.model import (
     HostNetwork,
     Link,
     LinkHistory,
-    Moment,
     Network,
     NodeState,
-    Notice,
-    Power,
-    PowerState,
     Severity,
     Uplinks,
     UplinkView,
     WayOut,
     WireError,
 )
-from linkhold.wire.documents import SCHEMA, from_rfc3339, parse_advice
+from linkhold.wire.documents import SCHEMA, parse_advice, parse_stamp
+from linkhold.wire.holds import parse_holds
 from linkhold.wire.incidents import parse_kernel_log
+from linkhold.wire.power import parse_deadline, parse_notice, parse_power, parse_power_view
+from linkhold.wire.probes import parse_causes, parse_metadata, parse_probes
 from linkhold.wire.state import PLAIN_FIELDS
 
 if TYPE_CHECKING:
@@ -54,6 +53,9 @@ def parse_node_state(document: Mapping[str, Any]) -> NodeState:
             histories={int(v["index"]): _parse_history(v) for v in links.values()},
             ways=tuple(_parse_way(way) for way in document["detail"]["paths"].values()),
             uplinks=_parse_uplinks(document["detail"].get("uplinks")),
+            reach=parse_causes(document["detail"].get("beyond")),
+            probes=parse_probes(document["detail"].get("probes")),
+            metadata=parse_metadata(document["detail"].get("metadata")),
             kernel_log=parse_kernel_log(document["detail"].get("kernel_log")),
             keeps=tuple(
                 _parse_keep(name, bond)
@@ -61,40 +63,18 @@ def parse_node_state(document: Mapping[str, Any]) -> NodeState:
                 if bond.get("wanted")
             ),
             network=Network(document["network"]),
-            network_since=_parse_stamp(document, "since"),
-            power=_parse_power(document["power"], document["detail"]["power"]),
-            power_since=_parse_stamp(document["detail"]["power"], "since"),
-            notices=tuple(_parse_notice(notice) for notice in document["notices"]),
+            network_since=parse_stamp(document, "since"),
+            power=parse_power(document["power"], document["detail"]["power"]),
+            power_since=parse_stamp(document["detail"]["power"], "since"),
+            power_view=parse_power_view(document["detail"]["power"]),
+            notices=tuple(parse_notice(notice) for notice in document["notices"]),
+            deadline=parse_deadline(document.get("deadline")),
+            holds=parse_holds(document.get("holds")),
             advice=parse_advice(document["advice"]),
             alerts=tuple(_parse_alert(alert) for alert in document["alerts"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise WireError(f"stored state: {type(error).__name__}: {error}") from error
-
-
-def _parse_stamp(document: Mapping[str, Any], name: str) -> Moment:
-    shown = document[name]
-    return Moment(int(document[f"{name}_mono_ns"]), from_rfc3339(shown) if shown else 0.0)
-
-
-def _parse_power(state: str, detail: Mapping[str, Any]) -> Power:
-    return Power(
-        state=PowerState(state),
-        confirmed=bool(detail["confirmed"]),
-        runtime_s=None if detail["runtime_s"] is None else float(detail["runtime_s"]),
-        forced_shutdown=bool(detail["forced_shutdown"]),
-        source=str(detail["source"]),
-    )
-
-
-def _parse_notice(value: Mapping[str, Any]) -> Notice:
-    return Notice(
-        kind=str(value["kind"]),
-        action=str(value["action"]),
-        source=str(value["source"]),
-        seen=_parse_stamp(value, "seen"),
-        deadline=_parse_stamp(value, "deadline") if value["deadline"] else None,
-    )
 
 
 def _parse_host(detail: Mapping[str, Any]) -> HostNetwork:
@@ -120,7 +100,7 @@ def _parse_link(name: str, value: Mapping[str, Any]) -> Link:
 
 def _parse_history(value: Mapping[str, Any]) -> LinkHistory:
     return LinkHistory(
-        since=_parse_stamp(value, "since"),
+        since=parse_stamp(value, "since"),
         seen_up=bool(value["seen_up"]),
         flapping=bool(value["flapping"]),
         downs=tuple(int(time) for time in value["downs"]),
@@ -164,6 +144,6 @@ def _parse_alert(value: Mapping[str, Any]) -> Alert:
         type=str(value["type"]),
         severity=Severity(value["severity"]),
         subject=str(value["subject"]),
-        since=_parse_stamp(value, "since"),
+        since=parse_stamp(value, "since"),
         text=str(value["text"]),
     )

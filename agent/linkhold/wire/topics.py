@@ -51,3 +51,8 @@ def event_topic(prefix: str, event_type: str) -> str:
 def command_topic(prefix: str, command: str) -> str:
     """Topic on which the fleet asks this node for something (leg B only)."""
     return f"{prefix}/cmd/{command}"
+
+
+def diagnosis_topic(prefix: str, request: str) -> str:
+    """Topic of the report that answers one request for a diagnosis, not retained."""
+    return f"{prefix}/diag/{request}"

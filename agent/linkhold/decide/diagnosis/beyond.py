@@ -126,7 +126,7 @@ def _trouble(answer: Answer) -> str:
 
 def nameless(facts: Facts) -> Iterator[Verdict]:
     """Targets whose name no resolver knows, where the resolvers themselves are fine."""
-    if any(_trouble(one) for one in facts.dns or ()) or reach(facts) is State.DOWN:
+    if facts.dns is None or any(map(_trouble, facts.dns)) or reach(facts) is State.DOWN:
         return
     for target in facts.targets or ():
         if target.address or NO_ADDRESS not in target.answer.detail:

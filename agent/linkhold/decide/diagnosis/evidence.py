@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from linkhold.decide import bonds
 from linkhold.decide.diagnosis.cards import CARD, HOST, OTHER, WIRE, pcie
 from linkhold.decide.diagnosis.host import FULL
-from linkhold.decide.diagnosis.seen import defaults, global_addresses, nics
+from linkhold.decide.diagnosis.seen import RT_SCOPE_SITE, defaults, nics
 from linkhold.decide.diagnosis.words import age, listed
 from linkhold.model.diagnosis import Evidence, Mark
 from linkhold.model.probes import Heard
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 ROWS_MOST = 200
 """A report stays below the 256 KiB of ``diag/<id>``, however many NICs and targets there are."""
+STEP_ROWS_MOST = 25
+"""What a person reads of one step; a host with 5,000 VLANs has other steps as well."""
 MARKS = {
     Heard.ANSWERS: Mark.OK,
     Heard.REFUSED: Mark.NOTE,
@@ -28,20 +31,40 @@ MARKS = {
     Heard.UNREACHABLE: Mark.BAD,
     Heard.UNKNOWN: Mark.UNKNOWN,
 }
+GRAVITY = (Mark.BAD, Mark.UNKNOWN, Mark.NOTE, Mark.OK)
 KNOWN = {Known.YES: Mark.OK, Known.NO: Mark.BAD, Known.UNKNOWN: Mark.UNKNOWN}
 
 
 def rows(facts: Facts) -> tuple[Evidence, ...]:
     """Return all evidence in the order of the steps."""
-    found = [row for step in STEPS for row in step(facts)]
-    return tuple(found[:ROWS_MOST])
+    found: dict[str, list[Evidence]] = {}
+    for step in STEPS:
+        for row in step(facts):
+            found.setdefault(row.step, []).append(row)
+    shown = [row for of_step in found.values() for row in _shortened(of_step)]
+    return tuple(shown[:ROWS_MOST])
+
+
+def _shortened(found: list[Evidence]) -> list[Evidence]:
+    """Return the rows of a step; of too many those that matter, and how many more there are."""
+    if len(found) <= STEP_ROWS_MOST:
+        return found
+    kept = sorted(found, key=lambda row: GRAVITY.index(row.mark))[: STEP_ROWS_MOST - 1]
+    left = Counter(row.mark for row in found)
+    left.subtract(row.mark for row in kept)
+    words = ", ".join(f"{left[mark]} {mark.value}" for mark in GRAVITY if left[mark])
+    return [*kept, Evidence(found[0].step, "more", Mark.NOTE, f"not shown: {words}")]
 
 
 def _links(facts: Facts) -> Iterator[Evidence]:
+    addresses: dict[int, list[str]] = {}
+    for one in facts.look.addresses if facts.look is not None else ():
+        if one.scope <= RT_SCOPE_SITE:
+            addresses.setdefault(one.index, []).append(one.address)
     for link in nics(facts):
         text = "up" if link.usable else "no carrier" if link.admin_up else "set down"
         if facts.look is not None:
-            own = tuple(one.address for one in global_addresses(facts.look, link.index))
+            own = tuple(addresses.get(link.index, ()))
             text += f", {listed(own)}" if own else ", no address"
         text += f", carrier losses since boot: {link.carrier_downs}"
         yield Evidence("links", link.name, Mark.OK if link.usable else Mark.BAD, text)
@@ -137,7 +160,7 @@ def _log(facts: Facts) -> Iterator[Evidence]:
     if facts.log.lost:
         text = f"{facts.log.lost} records were overwritten before they were read"
         yield Evidence("kernel log", "-", Mark.UNKNOWN, text)
-    if not facts.log.incidents and not facts.log.downs:
+    if not facts.log.incidents and not facts.log.downs and facts.log.whole:
         text = f"nothing about NICs in the last {age(facts.log.since_s)}"
         yield Evidence("kernel log", "-", Mark.OK, text)
 

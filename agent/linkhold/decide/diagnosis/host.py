@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from linkhold.decide.diagnosis.seen import (
     DEAD,
+    addressed,
     dead_gateways,
     defaults,
     global_addresses,
@@ -69,8 +70,9 @@ def no_address(facts: Facts) -> Iterator[Verdict]:
     """The only link that carries has no address: no lease, or nobody configured it."""
     if facts.look is None:
         return
-    usable = [link for link in nics(facts) if link.usable]
-    if not usable or any(global_addresses(facts.look, link.index) for link in nics(facts)):
+    links, have = nics(facts), addressed(facts.look)
+    usable = [link for link in links if link.usable]
+    if not usable or any(link.index in have for link in links):
         return
     names = listed(tuple(link.name for link in usable))
     text = f"{names} carries but has no address: no DHCP answer, or it is not configured"
@@ -87,7 +89,8 @@ def no_default_route(facts: Facts) -> Iterator[Verdict]:
     look = facts.look
     if look is None or defaults(look) or target_works(facts) or resolver_works(facts):
         return
-    able = [n for n in nics(facts) if n.usable and global_addresses(look, n.index)]
+    have = addressed(look)
+    able = [link for link in nics(facts) if link.usable and link.index in have]
     if not able:
         return
     text = (

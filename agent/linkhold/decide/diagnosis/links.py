@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from linkhold.decide import bond_faults, bonds
 from linkhold.decide.diagnosis.seen import (
+    addressed,
     carriers,
     defaults,
-    global_addresses,
     leads_out,
     nics,
     reach,
 )
+from linkhold.decide.diagnosis.words import together
 from linkhold.model.diagnosis import Place, State, Sure, Verdict
 
 if TYPE_CHECKING:
@@ -44,13 +45,17 @@ def no_carrier(facts: Facts) -> Iterator[Verdict]:
 
     One that has no address and leads nowhere is a free port and no fault, unless none is in use.
     """
-    lit = any(link.usable for link in nics(facts))
-    unlit = [link for link in nics(facts) if link.admin_up and not link.carrier]
-    used = [link for link in unlit if _is_used(facts, link)]
+    links = nics(facts)
+    lit = any(link.usable for link in links)
+    unlit = [link for link in links if link.admin_up and not link.carrier]
+    have = addressed(facts.look) if facts.look is not None else frozenset()
+    used = [link for link in unlit if link.index in have or leads_out(facts, link.name)]
     dark = used or ([] if lit else unlit)
     if not dark:
         return
     cables = tuple(dict.fromkeys(name for link in dark for name in _cables(facts, link)))
+    if not cables:
+        return  # bonds whose members are all set down: told by bond_members
     place, text = _dark(facts, cables) if lit else _all_dark(facts, cables)
     state = _lost(facts) if not lit or any(leads_out(facts, link.name) for link in dark) else None
     yield Verdict(state or State.DEGRADED, place, Sure.LIKELY, text, (
@@ -61,14 +66,14 @@ def no_carrier(facts: Facts) -> Iterator[Verdict]:
 def _dark(_facts: Facts, cables: tuple[str, ...]) -> tuple[Place, str]:
     have = "have" if len(cables) > 1 else "has"
     why = "the cable is out or broken, or the switch port is off"
-    return Place.CABLE, f"{' and '.join(cables)} {have} no carrier: {why}"
+    return Place.CABLE, f"{together(cables)} {have} no carrier: {why}"
 
 
 def _all_dark(facts: Facts, cables: tuple[str, ...]) -> tuple[Place, str]:
     """Several cables do not break together: what they have in common is at the other end."""
     if len(cables) < TWO:
         return _dark(facts, cables)
-    names = " and ".join(cables)
+    names = together(cables)
     if facts.agent is not None and facts.agent.power in {"battery", "low"}:
         return (
             Place.POWER,
@@ -77,15 +82,13 @@ def _all_dark(facts: Facts, cables: tuple[str, ...]) -> tuple[Place, str]:
     return Place.SWITCH, f"{names} all have no carrier: the switch has no power or is restarting"
 
 
-def _is_used(facts: Facts, link: Link) -> bool:
-    addressed = facts.look is not None and bool(global_addresses(facts.look, link.index))
-    return addressed or leads_out(facts, link.name)
-
-
 def _cables(facts: Facts, link: Link) -> tuple[str, ...]:
-    """Return the links with cables of their own below ``link``."""
+    """Return the links with cables of their own below ``link``, those without that are set down."""
     found = carriers(facts, link.name)
-    return found[1:] or found
+    below = [facts.network.by_name(name) for name in found[1:]] if facts.network else []
+    if not below:
+        return found
+    return tuple(one.name for one in below if one is not None and one.admin_up)
 
 
 def _lost(facts: Facts) -> State:
@@ -95,9 +98,11 @@ def _lost(facts: Facts) -> State:
 
 def set_down(facts: Facts) -> Iterator[Verdict]:
     """A link with an address that somebody set down."""
-    for link in nics(facts):
-        meant = facts.look is not None and global_addresses(facts.look, link.index)
-        if link.admin_up or not (meant or not any(one.admin_up for one in nics(facts))):
+    links = nics(facts)
+    have = addressed(facts.look) if facts.look is not None else frozenset()
+    none_up = not any(link.admin_up for link in links)
+    for link in links:
+        if link.admin_up or not (none_up or link.index in have):
             continue
         state = (
             _lost(facts) if facts.look is not None and not defaults(facts.look) else State.DEGRADED
@@ -132,8 +137,44 @@ def bond_members(facts: Facts) -> Iterator[Verdict]:
             ))  # fmt: skip
         elif view.lost and view.carrier:
             yield _one_leg(facts, view)
-        elif view.lost and view.active in view.lost:
+        elif not view.monitored and view.active in view.lost:
             yield _blind(facts, view)
+        elif len(view.members) == 1 and view.carrier:
+            yield _single(view)
+        elif off := _set_down(facts, view):
+            yield _members_down(facts, view, off)
+
+
+def _set_down(facts: Facts, view: BondView) -> tuple[str, ...]:
+    """Return the members that somebody has set down."""
+    every = facts.network.ports_of(view.index) if facts.network is not None else ()
+    return tuple(port.name for port in every if not port.admin_up)
+
+
+def _members_down(facts: Facts, view: BondView, off: tuple[str, ...]) -> Verdict:
+    """A bond waits for carrier of its members, and never sets one up itself."""
+    are = "are" if len(off) > 1 else "is"
+    text = (
+        f"{together(off)}, of the {len(view.members)} members of {view.name}, {are} set down: it "
+        "has no carrier and does not come back by itself"
+    )
+    return Verdict(_lost(facts), Place.HOST, Sure.CERTAIN, text, (
+        f"ip link set {off[0]} up", f"linkhold bond status {view.name}",
+        "journalctl -b -u 'systemd-networkd' -u NetworkManager",
+    ))  # fmt: skip
+
+
+def _single(view: BondView) -> Verdict:
+    """A manager that takes a member out leaves every link up: nothing else tells it."""
+    name = view.members[0].name
+    text = (
+        f"{view.name} has one member only, {name}: another one was taken out or never joined, and "
+        "the next fault takes the node off the network"
+    )
+    return Verdict(State.DEGRADED, Place.HOST, Sure.LIKELY, text, (
+        f"linkhold bond status {view.name}", f"linkhold bond plan {view.name}",
+        f"dmesg -T | grep {view.name}",
+    ))  # fmt: skip
 
 
 def _one_leg(facts: Facts, view: BondView) -> Verdict:

@@ -41,6 +41,8 @@ WORDS = {
     LineClass.BOND_DOWN: "no member of the bond carries",
 }
 SOFT_LOCKUP = "soft lockup"
+MODULE = "module has a fault"
+"""How the tables of drivers word what a card says of the module in its port."""
 
 
 def open_incidents(facts: Facts) -> Iterator[Verdict]:
@@ -71,17 +73,20 @@ def _told(found: LogIncident, state: State, sure: Sure) -> Verdict:
     incident = found.incident
     who = incident.interface or incident.address or incident.driver or "a NIC"
     by = f" ({incident.driver})" if incident.driver and incident.driver != who else ""
-    what = WORDS.get(incident.cls, incident.cls.value)
-    if incident.cause.startswith(SOFT_LOCKUP):
-        what = "a processor is stuck in its driver (soft lockup)"
+    place, what = _meaning(incident)
     over = f"; over since: {found.over}" if found.over else ""
     text = f"{who}{by}: {what}, {age(found.age_s)} ago by the kernel's log: {incident.cause}{over}"
-    place = (
-        Place.DRIVER
-        if incident.cause.startswith(SOFT_LOCKUP)
-        else PLACES.get(incident.cls, Place.NIC)
-    )
     return Verdict(state, place, sure, text, _next(incident))
+
+
+def _meaning(incident: Incident) -> tuple[Place, str]:
+    """Return where the fault sits and what it is; a cause may say more than its class."""
+    if incident.cause.startswith(SOFT_LOCKUP):
+        return Place.DRIVER, "a processor is stuck in its driver (soft lockup)"
+    if MODULE in incident.cause:
+        return Place.CABLE, "its cable or transceiver has a fault"
+    what = WORDS.get(incident.cls, incident.cls.value)
+    return PLACES.get(incident.cls, Place.NIC), what
 
 
 def _next(incident: Incident) -> tuple[str, ...]:

@@ -11,8 +11,6 @@ from linkhold.model.diagnosis import State
 from linkhold.model.probes import Heard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from linkhold.model.diagnosis_facts import Facts, GatewayFacts, TargetFacts
     from linkhold.model.look import Look, LookedAddress, LookedRoute
     from linkhold.model.network import Link
@@ -42,15 +40,27 @@ def way_to(look: Look, address: str) -> LookedRoute | None:
     """
     wanted = ipaddress.ip_address(address.partition("%")[0])
     family = "inet6" if wanted.version == 6 else "inet"  # noqa: PLR2004
-    best: tuple[int, int] | None = None
-    found = None
+    sizes = _networks_of(wanted)
+    found, best = None, (-1, 0)
     for route in look.routes:
-        if (route.family, route.table, route.kind) != (family, MAIN_TABLE, RTN_UNICAST):
+        size = sizes.get(route.destination)
+        if size is None or (route.family, route.table, route.kind) != (
+            family, MAIN_TABLE, RTN_UNICAST,
+        ):  # fmt: skip
             continue
-        size = _covers(route.destination, wanted)
-        if size is not None and (best is None or (size, -route.metric) > best):
-            best, found = (size, -route.metric), route
+        if (size, -route.metric) > best:
+            found, best = route, (size, -route.metric)
     return found
+
+
+def _networks_of(wanted: ipaddress.IPv4Address | ipaddress.IPv6Address) -> dict[str, int]:
+    """Return every network that holds an address as routes name it, with its prefix length.
+
+    A route is looked up by its text then: to parse the 100,000 of a router takes a second.
+    """
+    lengths = range(wanted.max_prefixlen + 1)
+    networks = (ipaddress.ip_network((wanted, length), strict=False) for length in lengths)
+    return {"default": 0} | {str(network): network.prefixlen for network in networks}
 
 
 def _covers(destination: str, wanted: ipaddress.IPv4Address | ipaddress.IPv6Address) -> int | None:
@@ -82,12 +92,17 @@ def global_addresses(look: Look, index: int) -> tuple[LookedAddress, ...]:
     return tuple(a for a in look.addresses_of(index) if a.scope <= RT_SCOPE_SITE)
 
 
-def nics(facts: Facts) -> Iterator[Link]:
-    """Yield the links that lead out or are meant to, without those under a bond."""
-    for name in facts.nics:
-        link = facts.network.by_name(name) if facts.network else None
-        if link is not None and link.port is None:
-            yield link
+def addressed(look: Look) -> frozenset[int]:
+    """Return the links that have such an address."""
+    return frozenset(a.index for a in look.addresses if a.scope <= RT_SCOPE_SITE)
+
+
+def nics(facts: Facts) -> tuple[Link, ...]:
+    """Return the links that lead out or are meant to, without those under a bond."""
+    every = facts.network.links.values() if facts.network is not None else ()
+    by_name = {link.name: link for link in every}
+    found = (by_name.get(name) for name in facts.nics)
+    return tuple(link for link in found if link is not None and link.port is None)
 
 
 def carriers(facts: Facts, name: str) -> tuple[str, ...]:

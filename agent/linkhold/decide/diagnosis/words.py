@@ -20,6 +20,14 @@ def listed(names: tuple[str, ...], most: int = 3) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
+def together(names: tuple[str, ...], most: int = 3) -> str:
+    """Return names as a sentence has them: ``eth0 and eth1``; of many the first ones."""
+    if len(names) > most:
+        return listed(names, most)
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def asking(link: str, address: str) -> str:
     """Return the command that asks for an address on a link: by ARP, or neighbour discovery."""
     if ":" in address:

@@ -25,7 +25,7 @@ _MEMBER = re.compile(
     re.IGNORECASE,
 )
 
-_OF_MEMBER = (
+_OF_MEMBER = r.Search(
     *r.group(
         "bonding", r.LINK_DOWN, "a member lost its link",
         "^link status definitely down", "^link status down", "^backup interface*is now down",
@@ -56,7 +56,7 @@ _OF_MEMBER = (
     ),
 )  # fmt: skip
 
-_OF_BOND = (
+_OF_BOND = r.Search(
     *r.group(
         "bonding", r.BOND_DOWN, "no member carries", "^now running without any active interface"
     ),
@@ -82,10 +82,10 @@ def classify(text: str) -> Finding | None:
     if line is None:
         return None
     low = line["text"].lower()
-    rule = r.first(_OF_BOND, low)
+    rule = _OF_BOND.first(low)
     member = ""
     if rule is None:
-        rule = r.first(_OF_MEMBER, low)
+        rule = _OF_MEMBER.first(low)
         member = line["slave"] or _named(line["text"])
         if rule is None or not member:
             return None

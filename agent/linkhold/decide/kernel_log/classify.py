@@ -22,7 +22,9 @@ CACHED = 2048
 """Messages that are remembered: in a flood the same ones come again and again."""
 
 NONE = Finding()
-PORT_TABLE = (*pcie.TABLE, *common.BANDWIDTH)
+PORT = r.Search(*pcie.TABLE, *common.BANDWIDTH)
+GENERIC, PLAIN = r.Search(*common.GENERIC), r.Search(*common.PLAIN)
+IPOIB = r.Search(*mellanox.IPOIB)
 NO_VIEW = PciView()
 PORTS = frozenset({"pcieport", "pci", "vfio-pci"})
 SPEAKERS = frozenset({*TABLES, *PORTS, "infiniband"})
@@ -69,7 +71,9 @@ def worth(message: str) -> bool:
 
 def forget() -> None:
     """Forget the messages that are remembered, so that a measurement starts anew."""
-    _judge.cache_clear()
+    for remembered in (_judge, _finding, head.speaker):
+        remembered.cache_clear()
+    r.forget()
 
 
 @lru_cache(maxsize=CACHED)
@@ -84,7 +88,7 @@ def _judge(text: str) -> Finding | None:
     if who.known:
         return _driver_says(who)
     if who.located and who.driver:
-        return _found(who, r.first(common.GENERIC, who.text.lower()))
+        return _found(who, GENERIC.first(who.text.lower()))
     if not who.driver:
         return _plain_says(text, who)
     return None
@@ -143,7 +147,7 @@ def _core(text: str) -> Finding:
 
 
 def _driver_says(who: Head) -> Finding:
-    return _found(who, r.first(TABLES[who.driver], who.text.lower()))
+    return _found(who, TABLES[who.driver].first(who.text.lower()))
 
 
 def _plain_says(text: str, who: Head) -> Finding:
@@ -154,16 +158,16 @@ def _plain_says(text: str, who: Head) -> Finding:
         return NONE
     low = who.text.lower()
     if who.interface.startswith("ib"):
-        rule = r.first(mellanox.IPOIB, low)
+        rule = IPOIB.first(low)
         if rule is not None:
             return replace(_found(who, rule), driver="ib_ipoib")
-    return _found(who, r.first(common.PLAIN, low))
+    return _found(who, PLAIN.first(low))
 
 
 def _port(text: str, pci: PciView) -> Finding:
     """Judge a line of a PCI port or of a card that is no NIC: it counts above a NIC only."""
     who = head.parse(text)
-    rule = None if who is None else r.first(PORT_TABLE, who.text.lower())
+    rule = None if who is None else PORT.first(who.text.lower())
     if who is None or rule is None:
         return NONE
     # A root port reports what a device below it sent; other addresses are told by the way.
@@ -175,13 +179,17 @@ def _port(text: str, pci: PciView) -> Finding:
 
 
 def _found(who: Head, rule: Rule | None) -> Finding:
-    if rule is None:
-        return NONE
+    return NONE if rule is None else _finding(rule, _interface(who), who.driver, who.address)
+
+
+@lru_cache(maxsize=CACHED)
+def _finding(rule: Rule, interface: str, driver: str, address: str) -> Finding:
+    """Return what a rule says of a NIC: the same, however the rest of a line varies."""
     outcome = rule.outcome
     if outcome is r.NOTHING:
         return replace(NONE, why=rule.why)
     return Finding(
-        outcome.cls, _interface(who), who.driver, who.address,
+        outcome.cls, interface, driver, address,
         severity=outcome.severity, why=rule.why, ends_link=outcome.ends_link,
     )  # fmt: skip
 
@@ -191,7 +199,7 @@ _OF_VF = re.compile(r"VF (?:un)?registering: (\S{1,15})")
 
 def _interface(who: Head) -> str:
     """Return the interface; a Hyper-V line about a VF means the VF, not the one that says it."""
-    found = _OF_VF.match(who.text)
+    found = _OF_VF.match(who.text) if who.text.startswith("VF ") else None
     return who.interface if found is None else found[1]
 
 

@@ -16,6 +16,7 @@ from linkhold.decide.kernel_log import (
     realtek,
     usb,
 )
+from linkhold.decide.kernel_log.rules import Search
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,9 +47,20 @@ _FAMILIES = (
     (others.THUNDERBOLT_DRIVERS, others.THUNDERBOLT),
 )
 
-TABLES: Mapping[str, Table] = MappingProxyType({
-    driver: (*pcie.TABLE, *common.PROBES, *common.BANDWIDTH, *common.LINKS, *table, *common.QUEUES)
-    for drivers, table in _FAMILIES
+
+def _searched(table: Table) -> Search:
+    """Put a driver's own rules among those of all: first the bus, whose lines say what they are.
+
+    Then links, then the driver's own.
+    """
+    return Search(
+        *pcie.TABLE, *common.PROBES, *common.BANDWIDTH, *common.LINKS, *table, *common.QUEUES
+    )
+
+
+TABLES: Mapping[str, Search] = MappingProxyType({
+    driver: search
+    for drivers, search in [(drivers, _searched(table)) for drivers, table in _FAMILIES]
     for driver in drivers
 })  # fmt: skip
-"""By driver: the bus first (its lines say what they are), then links, then the driver's own."""
+"""What each driver's texts are searched for."""

@@ -1,9 +1,10 @@
 """Takes any text of a kernel log apart: whatever stands in front of the kernel's own message.
 
-Known are raw records of /dev/kmsg and of extended netconsole, dmesg with and without ``-T``,
-``-x``, ``--reltime`` and ``--time-format``, journalctl (short, iso, precise, full, monotonic,
-unix, cat), syslog (RFC 3164 and 5424, rsyslog, syslog-ng), busybox and OpenWrt, and grep's file
-names. Lines that a program in user space wrote say nothing of the kernel.
+Known are raw records of /dev/kmsg and of extended netconsole, dmesg with and without ``-T`` (in
+any language), ``-d``, ``-x``, ``--reltime`` and ``--time-format``, journalctl (short, iso, precise,
+full, monotonic, unix, cat), syslog (RFC 3164 and 5424, rsyslog, syslog-ng), busybox and OpenWrt,
+and grep's file names and line numbers. Lines that a program in user space wrote say nothing of the
+kernel.
 """
 
 from __future__ import annotations
@@ -47,25 +48,25 @@ _RAW = re.compile(r"(?:[\w.+~-]+,)?(\d{1,4}),(\d+),(\d+),([-c+])(?:,[^;]*)?;(.*)
 _CONTINUATION = re.compile(r" ([A-Z][A-Z0-9_]*)=(.*)", re.DOTALL)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
 _GREP = re.compile(
-    r"[\w./-]*(?:log|messages|kmsg|dmesg|journal)[\w.-]*:(?:\d+[:-])?"
+    r"(?:[\w./-]*(?:log|messages|kmsg|dmesg|journal)[\w.-]*:(?:\d+[:-])?|\d+[:-])"
     r"(?=\s*(?:<\d|\[|[A-Z][a-z]{2} |\d{4}-\d|kernel:|\d+,\d+,))"
 )
 _PRIORITY = re.compile(r"<(\d{1,3})>\s*")
 _RFC5424 = re.compile(
     r"\d{1,2} (?P<stamp>\d{4}-\S+|-) (?P<host>\S+) (?P<tag>\S+) \S+ \S+ "
-    r"(?:-|(?:\[(?:[^\]\\]|\\.)*\])+)(?:\s+|$)"
+    r"(?:-|(?:\[(?:[^\]\\]|\\.)*\])+)(?:\s+|$)\ufeff?"  # RFC 5424, 6.4: BOM before UTF-8
 )
 _DATE = re.compile(
     r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?"
-    r"(?:(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +\d{1,2} (?:\d{4} )?"
+    r"(?:(?:\d{4} )?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +\d{1,2} (?:\d{4} )?"
     r"\d\d:\d\d:\d\d(?:[.,]\d+)?(?: \d{4}\b)?"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?: ?Z\b| ?[+-]\d\d:?\d\d\b)?"
     r"|\d{9,10}\.\d{3,9})"
     r"(?: [A-Z]{2,5}(?= ))?\s"
 )
 _KERNEL_STAMP = re.compile(
-    r"\s*(?:\[\s*\d+\.\d{3,9}(?:,\s*\d+)?\]|\[\s*[+-]\d+\.\d+\]"
-    r"|\[(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} {0,2}\d{1,2} [\d:.]+(?: \d{4})?\]"
+    r"\s*(?:\[\s*\d+\.\d{1,9}(?:,\s*\d+| ?<\s*\d+\.\d+>)?\]|\[\s*[+-]\d+\.\d+\]"
+    r"|\[(?:[^\W\d_]{1,5}\.? )?[^\W\d_]{2,6}\.? {0,2}\d{1,2} [\d:.]+(?: \d{4})?\]"
     r"|\[\d{4}-\d\d-\d\d[T ][\d:.,+Z-]+\])"
     r"(?:\s*\[\s*[TC]\d+\])?\s?"
 )
@@ -117,10 +118,13 @@ def message_of(line: str) -> Message:
 
 
 def _text(rest: str) -> Message:
+    rest = rest.lstrip()
+    own = _KERNEL_STAMP.match(rest) if rest.startswith("[") else None
+    if own is not None:  # dmesg: most of all logs
+        return _monotonic(own[0].strip(), rest[own.end() :], kernel=True)
     grep = _GREP.match(rest)
     if grep is not None:
-        rest = rest[grep.end() :]
-    rest = rest.lstrip()
+        rest = rest[grep.end() :].lstrip()
     kernel = True
     priority = _PRIORITY.match(rest)
     if priority is not None:
@@ -175,8 +179,10 @@ def _undated(rest: str, *, kernel: bool) -> Message:
     if stamp is not None:
         return _monotonic(stamp[0].strip(), rest[stamp.end() :], kernel=kernel)
     tag = _BARE_TAG.match(rest)
-    if tag is not None and tag["tag"] == "kernel":
-        return _stamped("", rest[tag.end() :], kernel=kernel)
+    after_host = _HOST_TAG.match(rest) if tag is None else None  # the date was cut off
+    for found in (tag, after_host):
+        if found is not None and found["tag"] == "kernel":
+            return _stamped("", rest[found.end() :], kernel=kernel)
     if tag is not None and tag["pid"]:
         return Message("", rest[tag.end() :], kernel=False)
     return Message("", rest, kernel)
@@ -197,7 +203,9 @@ def _monotonic(stamp: str, rest: str, *, kernel: bool) -> Message:
 
 
 def _stamped(stamp: str, rest: str, *, kernel: bool) -> Message:
-    """Cut the kernel's own stamp, which may follow a date."""
+    """Cut the kernel's own level (old klogd) and stamp, which may follow a date."""
+    level = _PRIORITY.match(rest) if rest.startswith("<") else None
+    rest = rest[level.end() :] if level is not None else rest
     own = _KERNEL_STAMP.match(rest)
     if own is None:
         return Message(stamp, rest, kernel)

@@ -1,7 +1,7 @@
 """Cloud notices: what the metadata services' answers say, and what follows over time."""
 
 from linkhold.decide.notices.judge import VENDORS, judge, vendor_of
-from linkhold.decide.notices.machine import Memory, Polled, step
+from linkhold.decide.notices.machine import Memory, Polled, by_urgency, step
 from linkhold.decide.notices.values import Announced, Answer, Judged
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Judged",
     "Memory",
     "Polled",
+    "by_urgency",
     "judge",
     "step",
     "vendor_of",

@@ -22,6 +22,24 @@ TYPES = {
 OVER = frozenset({"completed", "canceled", "cancelled"})
 
 
+MAX_NAME_CHARS = 256
+
+
+def machine(body: str) -> tuple[str, bool | None]:
+    """Return this machine's name and whether it can be preempted, empty and None where not told.
+
+    ``compute`` of the instance metadata has both (Microsoft Learn, "Azure Instance Metadata
+    Service"): the priority of a machine is Regular, Spot or, in old scale sets, Low.
+    """
+    try:
+        found = document(body, dict)
+    except Odd:
+        return "", None
+    name, priority = said(found.get("name")), said(found.get("priority")).lower()
+    spot = {"regular": False, "spot": True, "low": True}.get(priority)
+    return (name if name.isprintable() and len(name) <= MAX_NAME_CHARS else ""), spot
+
+
 def judge(answer: Answer) -> Judged:
     """Return what a 200 of Azure says of this machine alone. Raises Odd."""
     events = document(answer.body, dict).get("Events")

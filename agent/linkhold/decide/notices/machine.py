@@ -9,7 +9,7 @@ from linkhold.decide.notices.values import Known
 from linkhold.model import Moment, Notice
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from linkhold.decide.notices.values import Announced, Judged
 
@@ -40,17 +40,24 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What is remembered: notices by endpoint and key, and odd answers in a row by endpoint."""
+    """What is remembered: notices by endpoint and key, and odd answers in a row by endpoint.
+
+    ``inherited`` are notices by source that the agent before this one knew: they stand until their
+    endpoint is heard, and then keep the moment at which they were seen first. ``heard`` are the
+    endpoints that told something believable.
+    """
 
     seen: Mapping[tuple[str, str], Seen] = field(default_factory=dict)
     odd: Mapping[str, int] = field(default_factory=dict)
     why: Mapping[str, str] = field(default_factory=dict)
+    inherited: Mapping[str, Notice] = field(default_factory=dict)
+    heard: frozenset[str] = frozenset()
 
     @property
     def notices(self) -> tuple[Notice, ...]:
         """Every notice that stands, the earliest deadline first."""
-        standing = [seen.notice for seen in self.seen.values()]
-        return tuple(sorted(standing, key=_urgency))
+        standing = [*(seen.notice for seen in self.seen.values()), *self.inherited.values()]
+        return by_urgency(standing)
 
     @property
     def blind(self) -> Mapping[str, str]:
@@ -84,15 +91,47 @@ def step(memory: Memory, polled: Polled, now: Moment) -> Step:
         return Step(changed)
     seen = {key: one for key, one in memory.seen.items() if key[0] != endpoint}
     fresh: list[Notice] = []
+    left = {k: one for k, one in memory.inherited.items() if not k.startswith(f"{endpoint} ")}
     for announced in judged.announced[:MAX_NOTICES]:
         key = (endpoint, announced.key)
         before = memory.seen.get(key)
+        known = memory.inherited.get(_source(endpoint, announced)) if before is None else None
         seen[key] = _see(before, polled, announced, now)
-        if before is None or before.announced.status != announced.status:
+        if known is not None and known.action == announced.action:
+            seen[key] = _go_on(seen[key], known)
+        elif before is None or _told_of(before.announced) != _told_of(announced):
             fresh.append(seen[key].notice)
-    withdrawn = tuple(one.notice for key, one in memory.seen.items() if key not in seen)
+    sources = {one.notice.source for one in seen.values()}
+    withdrawn = [one.notice for key, one in memory.seen.items() if key not in seen]
+    gone = [one for one in memory.inherited.values() if one.source not in sources]
+    withdrawn += [one for one in gone if one.source not in left]
     odd_now = {name: count for name, count in memory.odd.items() if name != endpoint}
-    return Step(Memory(seen, odd_now, memory.why), tuple(fresh), withdrawn)
+    after = Memory(seen, odd_now, memory.why, left, memory.heard | {endpoint})
+    return Step(after, tuple(fresh), tuple(withdrawn))
+
+
+def _go_on(seen: Seen, known: Notice) -> Seen:
+    """Return a notice that the agent before this one knew: what began then began then.
+
+    One that names no time counts from when it was seen first.
+    """
+    named = seen.announced.at_s is not None and not seen.announced.now
+    deadline = seen.notice.deadline if named else known.deadline
+    return replace(seen, notice=replace(seen.notice, seen=known.seen, deadline=deadline))
+
+
+def by_urgency(notices: Iterable[Notice]) -> tuple[Notice, ...]:
+    """Return notices, the earliest deadline first."""
+    return tuple(sorted(notices, key=_urgency))
+
+
+def _told_of(announced: Announced) -> tuple[str, str, str]:
+    """Return what makes an announcement news when it changes."""
+    return announced.kind, announced.action, announced.status
+
+
+def _source(endpoint: str, announced: Announced) -> str:
+    return f"{endpoint} {announced.key}"[:120]
 
 
 def _see(before: Seen | None, polled: Polled, announced: Announced, now: Moment) -> Seen:
@@ -101,11 +140,8 @@ def _see(before: Seen | None, polled: Polled, announced: Announced, now: Moment)
         return before
     deadline = _deadline(polled, announced, now, before)
     seen = before.notice.seen if before is not None else now
-    source = f"{polled.endpoint} {announced.key}"[:120]
-    return Seen(
-        Notice(announced.kind, announced.action, source, seen, deadline),
-        announced,
-    )
+    source = _source(polled.endpoint, announced)
+    return Seen(Notice(announced.kind, announced.action, source, seen, deadline), announced)
 
 
 def _deadline(

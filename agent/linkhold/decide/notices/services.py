@@ -21,7 +21,8 @@ MAX_DOUBLINGS = 8
 class Endpoint:
     """One URL path. ``waits``: the service answers when the value changes (Google's etags).
 
-    ``first_timeout_s`` is for the first call, where that is slower.
+    ``first_timeout_s`` is for the first call, where that is slower. ``calm_every_s`` is for a
+    machine that is known to be no spot machine; 0: as the others.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Endpoint:
     waits: bool = False
     timeout_s: float = 5.0
     first_timeout_s: float = 5.0
+    calm_every_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Service:
 
     ``address`` is numeric: no name is looked up to hear of a notice. ``host`` is what requests
     name. ``session_path`` and the two headers are for services that want a token first;
-    ``name_path`` gives this machine's name.
+    ``machine_path`` describes this machine (its name, and whether it is a spot machine).
     """
 
     vendor: str
@@ -49,7 +51,7 @@ class Service:
     session_path: str = ""
     session_ttl_header: str = ""
     session_header: str = ""
-    name_path: str = ""
+    machine_path: str = ""
 
     def url(self, endpoint: Endpoint) -> str:
         """Return the URL as the vendor writes it."""
@@ -90,10 +92,13 @@ SERVICES: Mapping[str, Service] = {
         "azure",
         "169.254.169.254",
         "169.254.169.254",
-        # "Poll once per second"; the first call switches the service on and may take two minutes.
-        (Endpoint("azure events", _AZURE, 1.0, first_timeout_s=130.0),),
+        # One may poll "as frequently or infrequently as you like", and is advised to do it each
+        # second since a preemption leaves 30 s. All else leaves five minutes or more, so a machine
+        # that cannot be preempted is asked every 5 s. The first call switches the service on and
+        # may take two minutes.
+        (Endpoint("azure events", _AZURE, 1.0, first_timeout_s=130.0, calm_every_s=5.0),),
         (("Metadata", "true"),),
-        name_path="/metadata/instance/compute/name?api-version=2021-02-01&format=text",
+        machine_path="/metadata/instance/compute?api-version=2021-02-01&format=json",
     ),
     "alibaba": Service(
         "alibaba",
@@ -116,14 +121,27 @@ SERVICES: Mapping[str, Service] = {
 }
 
 
-def wait_s(endpoint: Endpoint, odd: int, *, token_refused: bool) -> float:
+VENDORS_BY_CLOUD: Mapping[str, str] = {
+    "Amazon EC2": "aws",
+    "Google Cloud": "gcp",
+    "Microsoft Azure": "azure",
+    "Alibaba Cloud": "alibaba",
+    "Tencent Cloud": "tencent",
+}
+"""The services of the clouds, by the names that :mod:`linkhold.survey.cloud` has for them."""
+
+
+def wait_s(endpoint: Endpoint, odd: int, *, token_refused: bool, spot: bool | None = None) -> float:
     """Return the seconds until the next request after ``odd`` odd answers in a row.
+
+    ``spot``: whether this is a spot machine, None where nobody knows.
 
     The first odd one is asked again at once (a cut-off answer, an expired token), then ever more
     slowly, but for ever.
     """
     if not odd:
-        return 0.0 if endpoint.waits else endpoint.every_s
+        every_s = endpoint.every_s if spot is not False else endpoint.calm_every_s
+        return 0.0 if endpoint.waits else every_s or endpoint.every_s
     if odd == 1:
         return 0.0 if token_refused else SOON_S
     doubled = endpoint.every_s * 2.0 ** min(odd - 2, MAX_DOUBLINGS)

@@ -1,11 +1,10 @@
 """Power: what each source's words mean, and what all of them together say of the node."""
 
-from linkhold.decide.power.machine import earliest_deadline, step
+from linkhold.decide.power.machine import earliest_deadline, repeated, step
 from linkhold.decide.power.meaning import Meaning, What
-from linkhold.decide.power.values import Deadline, Memory, Rules, Said, SourceRules, Step
+from linkhold.decide.power.values import Memory, Rules, Said, SourceRules, Step
 
 __all__ = [
-    "Deadline",
     "Meaning",
     "Memory",
     "Rules",
@@ -14,5 +13,6 @@ __all__ = [
     "Step",
     "What",
     "earliest_deadline",
+    "repeated",
     "step",
 ]

@@ -1,8 +1,9 @@
 """All sources together: where the node's power comes from, and when it ends.
 
-Supplies (a UPS, the kernel's own view) are counted: the node lives while ``supplies_needed`` of
-them do, so one feed of two lost is degraded, no outage. Sensors only watch: they decide where no
-supply is known, and one alone is never certain.
+Supplies are counted: the node lives while ``supplies_needed`` UPSes do, so one feed of two lost is
+degraded, no outage. The kernel sees the near end of the cable: behind a UPS its "mains are there"
+only says that the UPS still feeds it, so beside UPSes it counts when it says dark and no more.
+Sensors only watch: they decide where no supply is known, and one alone is never certain.
 """
 
 from __future__ import annotations
@@ -80,9 +81,11 @@ def _unexcused(voice: Voice) -> Voice:
 
 
 def _carrying(rules: Rules, supplies: list[Voice]) -> list[Voice]:
-    """Return the supplies that the node needs, the best of all."""
-    best = sorted(supplies, key=lambda v: (_BEST[v.state], -(v.source.end_ns or 0), v.rules.name))
-    return best[: max(1, rules.supplies_needed)]
+    """Return the supplies that the node needs, the best of all, and a cable that is out."""
+    feeds = [v for v in supplies if v.rules.kind is SourceKind.UPS] or supplies
+    unfed = [v for v in supplies if v not in feeds and v.state in DARK]
+    best = sorted(feeds, key=lambda v: (_BEST[v.state], -(v.source.end_ns or 0), v.rules.name))
+    return best[: max(1, rules.supplies_needed)] + unfed
 
 
 def _by_supplies(

@@ -8,6 +8,7 @@ from linkhold.decide.power.meaning import ANYTHING, Watched, What, meaning
 from linkhold.decide.power.messages import Dialect, is_command, judge
 from linkhold.decide.power.tokens import nut_status
 from linkhold.decide.power.values import Said
+from linkhold.decide.power.words import status_of_sensor
 
 if TYPE_CHECKING:
     from linkhold.decide.power.generic import Mapping
@@ -43,6 +44,13 @@ def of_message(
     if found.what is What.IGNORED and message.retained and is_command(message.topic):
         reason = f"a command is retained on {message.topic}: it switches at each reconnect"
         found = meaning(What.IGNORED, found.why, reason=reason)
+    return Said(source, found, retained=message.retained)
+
+
+def of_status(source: str, message: SensorMessage) -> Said:
+    """Return what a message on the topic of a sensor's will says: whether it lives."""
+    text = message.payload.decode("utf-8", "replace")
+    found = status_of_sensor(text, "its will")
     return Said(source, found, retained=message.retained)
 
 

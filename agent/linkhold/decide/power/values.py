@@ -6,14 +6,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from linkhold.decide.debounce import Debounced
-from linkhold.model import Moment, Power, PowerState
+from linkhold.model import Power, PowerState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from linkhold.decide.happening import Happening
     from linkhold.decide.power.meaning import Meaning
-    from linkhold.model.power_sources import SourceKind, SourceReading
+    from linkhold.model import Moment
+    from linkhold.model.power_sources import SourceKind
+    from linkhold.model.power_view import PowerView
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +96,12 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Deadline:
-    """The earliest moment at which this machine may end, and which source says so."""
-
-    at: Moment
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
 class Memory:
-    """What the machine remembers from step to step."""
+    """What the machine remembers from step to step.
+
+    ``told``, ``told_end_ns`` and ``shown`` are what was reported last, the latter without what
+    moves all the time. Until ``first_until_ns`` sources that were not heard yet are waited for.
+    """
 
     sources: Mapping[str, Source] = field(default_factory=dict)
     outage: Debounced = Debounced()
@@ -113,19 +111,20 @@ class Memory:
     seen: bool = False
     told: Power | None = None
     told_end_ns: int | None = None
+    shown: PowerView | None = None
+    first_until_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What follows. ``report`` is None while nothing new is to be told to the core.
+    """What follows. ``report`` is False while nothing new is to be told to the core.
 
     ``wake_ns`` is when to come again with nothing said, None: not needed.
     """
 
     memory: Memory
     power: Power
-    readings: tuple[SourceReading, ...]
-    deadline: Deadline | None = None
-    report: Power | None = None
+    view: PowerView
+    report: bool = False
     news: tuple[Happening, ...] = ()
     wake_ns: int | None = None

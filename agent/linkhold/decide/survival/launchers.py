@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from linkhold.model.jobs import TrainingProcess
 
 READ_TIMEOUT_S, JOIN_TIMEOUT_S, STATIC_TIMEOUT_S = 60.0, 600.0, 600.0
+OUR_READ_TIMEOUT_S = 900
+"""What linkhold.client.torchrun sets where nobody else does."""
 STORE = "torchrun's rendezvous store"
 LOOPBACK = ("localhost", "127.", "[::1]", "::1")
 RESUMABLE = 75
@@ -34,7 +36,7 @@ class Rendezvous:
     """How a launcher of torch's elastic kind brings its ranks together.
 
     ``conf`` are the pairs of --rdzv_conf, ``conf_at`` where they are from. ``nodes`` is the most
-    nodes that may take part.
+    nodes that may take part, ``ours`` whether it is linkhold.client.torchrun.
     """
 
     process: TrainingProcess
@@ -45,6 +47,7 @@ class Rendezvous:
     restarts: int
     conf: Mapping[str, str] = field(default_factory=dict)
     conf_at: str = ""
+    ours: bool = False
 
     @property
     def local(self) -> bool:
@@ -54,6 +57,8 @@ class Rendezvous:
     def pair(self, key: str) -> Setting | None:
         """Return one setting of --rdzv_conf."""
         if key not in self.conf:
+            if self.ours and key == "read_timeout":
+                return Setting(str(OUR_READ_TIMEOUT_S), marks.OUR_TORCHRUN)
             return None
         return Setting(self.conf[key], f"{self.conf_at} ({key})")
 
@@ -88,7 +93,7 @@ def launcher_layers(facts: JobFacts, aim_s: float) -> Iterator[Layer]:
 def warnings(facts: JobFacts) -> tuple[str, ...]:
     """Return what of a launcher gets in the way of a run that stops on purpose."""
     found = rendezvous(facts)
-    if found is None:
+    if found is None or found.ours:
         return ()
     again = (
         f"and starts the ranks again at once, up to {found.restarts} times (--max_restarts)"
@@ -162,6 +167,7 @@ def _rendezvous(process: TrainingProcess, name: str) -> Rendezvous:
         _most(_option(process, words, "max_restarts", "0")[0], 0),
         dict(_pairs(conf)),
         conf_at,
+        marks.program(process.words).name == marks.OUR_TORCHRUN,
     )
 
 

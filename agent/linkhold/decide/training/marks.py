@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 TORCHRUN, ACCELERATE, DEEPSPEED = "torchrun", "accelerate", "deepspeed"
 MPIRUN, SRUN, HOROVODRUN = "mpirun", "srun", "horovodrun"
+OUR_TORCHRUN = "linkhold.client.torchrun"
+"""The module that is torchrun with another exit code and another patience."""
 GENERAL = frozenset({MPIRUN, SRUN})
 """Launchers of anything: they count only when something that trains is below them."""
 DATA_WORKER = "pt_data_worker"
@@ -22,6 +24,7 @@ DATA_WORKER = "pt_data_worker"
 
 _LAUNCHERS = {
     **dict.fromkeys(("torchrun", "torch.distributed.run", "torch.distributed.launch"), TORCHRUN),
+    OUR_TORCHRUN: TORCHRUN,
     **dict.fromkeys(("accelerate-launch", "accelerate.commands.launch"), ACCELERATE),
     **dict.fromkeys(
         ("deepspeed", "ds", "deepspeed.launcher.runner", "deepspeed.launcher.launch"), DEEPSPEED

@@ -6,9 +6,10 @@ name up by the C library, and none uses a proxy of the environment.
 
 from linkhold.sensors.reach.ask import ask
 from linkhold.sensors.reach.dns import Texts, dns, resolvers
+from linkhold.sensors.reach.ears import Ears
 from linkhold.sensors.reach.gateway import gateway
 from linkhold.sensors.reach.icmp import icmp
 from linkhold.sensors.reach.names import Names
 from linkhold.sensors.reach.web import http, tcp
 
-__all__ = ["Names", "Texts", "ask", "dns", "gateway", "http", "icmp", "resolvers", "tcp"]
+__all__ = ["Ears", "Names", "Texts", "ask", "dns", "gateway", "http", "icmp", "resolvers", "tcp"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkhold.decide.reach import Aim, Heed
 from linkhold.decide.reach_aims import ROOT
+from linkhold.decide.reach_values import Aim, Heed
 from linkhold.sensors.reach.dns import dns
 from linkhold.sensors.reach.gateway import gateway
 from linkhold.sensors.reach.icmp import icmp
@@ -13,17 +13,18 @@ from linkhold.sensors.reach.web import http, tcp
 
 if TYPE_CHECKING:
     from linkhold.model.probes import Answer
+    from linkhold.sensors.reach.ears import Ears
     from linkhold.sensors.reach.names import Names
 
 
-async def ask(aim: Aim, timeout_s: float, names: Names) -> Heed:
+async def ask(aim: Aim, timeout_s: float, names: Names, ears: Ears) -> Heed:
     """Ask what ``aim`` says, and return the answer with its name. Never raises."""
-    return Heed(aim.name, await _ask(aim, timeout_s, names))
+    return Heed(aim.name, await _ask(aim, timeout_s, names, ears))
 
 
-async def _ask(aim: Aim, timeout_s: float, names: Names) -> Answer:
+async def _ask(aim: Aim, timeout_s: float, names: Names, ears: Ears) -> Answer:
     if aim.how == "gateway":
-        return await gateway(aim.link, aim.target, timeout_s)
+        return await gateway(aim.link, aim.target, timeout_s, ears)
     if aim.how == "dns":
         qtype = "NS" if aim.query == ROOT else "A"
         return await dns(aim.target, aim.query, timeout_s, qtype, aim.link)

@@ -37,7 +37,7 @@ async def dns(server: str, name: str, timeout_s: float, qtype: str = "A", link: 
     """Ask the resolver at ``server``, an IP address, for ``name`` (``.``: the root).
 
     SERVFAIL, REFUSED and a name that does not exist are ``refused``: the resolver is there, what
-    was asked for is not.
+    was asked for is not. Where nothing listens on the port there is no resolver: ``unreachable``.
     """
     odd: list[str] = []
     work = _ask(server, name, qtype, link, odd)
@@ -48,7 +48,10 @@ async def dns(server: str, name: str, timeout_s: float, qtype: str = "A", link: 
 
 
 async def _ask(server: str, name: str, qtype: str, link: str, odd: list[str]) -> Said:
-    reply = await query(server, name, qtype, link, odd)
+    try:
+        reply = await query(server, name, qtype, link, odd)
+    except ConnectionRefusedError:
+        return Said(Heard.UNREACHABLE, f"nothing listens on port {PORT}")
     if reply.rcode:
         return Said(Heard.REFUSED, f"{reply.word} for {name}")
     shown = ", ".join(reply.addresses[:MOST_SHOWN])
@@ -101,17 +104,18 @@ async def _exactly(sock: socket.socket, size: int) -> bytes:
     return found
 
 
-def resolvers(reader: Texts) -> tuple[str, ...]:
+def resolvers(reader: Texts, *, implied: bool = True) -> tuple[str, ...]:
     """Return the resolvers of this host: those of /etc/resolv.conf as glibc takes them.
 
     Where systemd-resolved's stub is one of them, also the ones behind it, so that the death of
-    one is seen. Without a ``nameserver`` line glibc asks this machine; without a file that can be
-    read, nothing is known.
+    one is seen. Without a ``nameserver`` line glibc asks this machine; not ``implied``: nobody
+    then, since who named no resolver misses none. Without a file that can be read, nothing is
+    known.
     """
     text = reader.text(RESOLV_CONF)
     if text is None:
         return ()
-    first = tuple(_servers(text))[:MOST_RESOLVERS] or ("127.0.0.1",)
+    first = tuple(_servers(text))[:MOST_RESOLVERS] or (("127.0.0.1",) if implied else ())
     if STUBS.isdisjoint(first):
         return tuple(dict.fromkeys(first))
     behind = tuple(_servers(reader.text(UPSTREAMS) or ""))[:MOST_RESOLVERS]

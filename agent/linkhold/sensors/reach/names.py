@@ -11,6 +11,7 @@ import asyncio
 import ipaddress
 from typing import TYPE_CHECKING
 
+from linkhold.deadlines import within
 from linkhold.sensors.reach.dns import Texts, query, resolvers
 from linkhold.sensors.reach.sockets import Blind
 
@@ -87,7 +88,7 @@ class Names:
 
 async def _query(server: str, name: str, qtype: str) -> Reply | None:
     try:
-        return await asyncio.wait_for(query(server, name, qtype), LOOKUP_S)
+        return await within(query(server, name, qtype), LOOKUP_S)
     except (Blind, OSError, asyncio.TimeoutError):
         return None
 

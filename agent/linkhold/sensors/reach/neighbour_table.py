@@ -24,6 +24,8 @@ CACHEINFO = struct.Struct("=IIII")
 REACHABLE = 0x02
 VAIN = 0x01 | 0x20
 """NUD_INCOMPLETE, NUD_FAILED: the kernel asks, or has asked, without an answer."""
+FIXED = 0x40 | 0x80
+"""NUD_NOARP, NUD_PERMANENT: the kernel never asks."""
 STATES = {0x01: "incomplete", 0x02: "reachable", 0x04: "stale", 0x08: "delay", 0x10: "probe",
           0x20: "failed", 0x40: "noarp", 0x80: "permanent"}  # fmt: skip
 
@@ -39,6 +41,11 @@ class Neighbour:
     def vain(self) -> bool:
         """Whether the kernel asks without an answer."""
         return bool(self.state & VAIN)
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the entry holds without any answer."""
+        return bool(self.state & FIXED)
 
     @property
     def text(self) -> str:

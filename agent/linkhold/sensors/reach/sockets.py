@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from linkhold.deadlines import within
 from linkhold.model.probes import Answer, Heard
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ async def timed(answer: Answer, work: Coroutine[Any, Any, Said], timeout_s: floa
     """
     start = time.monotonic()
     try:
-        said = await asyncio.wait_for(work, timeout_s)
+        said = await within(work, timeout_s)
     except asyncio.TimeoutError:
         said = Said(Heard.SILENT, f"no answer within {timeout_s:g} s")
     except Blind as reason:

@@ -1,0 +1,69 @@
+"""``linkhold relay``: from the fleet's brokers to Alertmanager, in the foreground."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from linkhold.config import DEFAULT_RELAY_PATH, RelaySettings, default_file, load_relay
+from linkhold.relay.run import Relay
+from linkhold.relay.sink import Alertmanagers
+
+if TYPE_CHECKING:
+    import argparse
+
+    from linkhold.relay.sink import Sink
+
+_DESCRIPTION = f"""\
+Listen to every broker of the fleet and keep Alertmanager told of what is wrong. Two relays with
+two names may run side by side: their alerts are equal. The configuration is a file of its own,
+{DEFAULT_RELAY_PATH} without --config.
+"""
+_HEADER = """\
+# The configuration of linkhold relay: /etc/linkhold/relay.yaml
+#
+# Every key may be left out, except brokers and alertmanagers; lines that begin with # and two or
+# more spaces are examples: remove the # to use them.
+# After a change: linkhold relay --check --config FILE
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments of the command."""
+    parser.description = _DESCRIPTION
+    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration file")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--check", action="store_true", help="check the configuration and end")
+    what.add_argument(
+        "--print-default", action="store_true", help="print a commented configuration and end"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Relay until SIGTERM or SIGINT; return the exit code."""
+    if args.print_default:
+        print(default_file(RelaySettings, _HEADER), end="")
+        return 0
+    settings = load_relay(args.config, files=True)
+    if args.check:
+        print("configuration OK")
+        return 0
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)-8s %(message)s"
+    )
+    relay = Relay(settings, _sink(settings))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: relay.stop())
+    relay.run()
+    return 0
+
+
+def _sink(settings: RelaySettings) -> Sink:
+    if settings.alertmanagers:
+        return Alertmanagers(settings.alertmanagers)
+    from linkhold.relay.apprise_sink import AppriseSink  # noqa: PLC0415 -- an optional extra
+
+    return AppriseSink(Path(settings.apprise_file), Path(settings.state_dir))

@@ -1,0 +1,139 @@
+"""``linkhold setup``: linkhold as a service of this host, and its removal."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+
+import linkhold
+from linkhold.install.files import RIGHTS
+from linkhold.install.hosts import Host, host_of
+from linkhold.install.plan import Target, install, removal
+from linkhold.install.steps import below, perform
+from linkhold.install.venv import Venv, plan_venv
+from linkhold.model import HostError
+
+_DESCRIPTION = """\
+Install linkhold as a service: a venv of its own below /opt/linkhold with pinned dependencies,
+three units, /etc/linkhold/linkhold.yaml (every default, as comments) and the command
+/usr/local/bin/linkhold. The agent starts in mode observe: it reports and changes nothing.
+Run again it upgrades or repairs what differs, and changes nothing where nothing does.
+"""
+FOUND = "usr/local/sbin:usr/local/bin:usr/sbin:usr/bin:sbin:bin"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments of the command."""
+    parser.description = _DESCRIPTION
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--system", action="store_true", help="install or upgrade")
+    what.add_argument(
+        "--remove", action="store_true", help="undo it; configuration and state folder stay"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, do nothing")
+    parser.add_argument(
+        "--restore-host", action="store_true", help="with --remove: run linkhold restore as well"
+    )
+    parser.add_argument("--wheel", type=Path, metavar="FILE", help="the wheel to install")
+    parser.add_argument("--python", metavar="P", help="the interpreter of the venv")
+    parser.add_argument(
+        "--allow",
+        action="append",
+        choices=RIGHTS,
+        default=[],
+        help="give the agent the rights that keepalive.cover or keepalive.namespaces needs",
+    )
+    parser.add_argument("--no-start", action="store_true", help="enable the units, start nothing")
+    parser.add_argument(
+        "--root", type=Path, metavar="DIR", help="work on the host in this folder, such as an image"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Install or remove; return 0, also when there was nothing to do."""
+    root = (args.root or Path("/")).absolute()
+    if args.restore_host and not args.remove:
+        raise HostError("--restore-host goes with --remove")
+    if os.geteuid() != 0 and not args.dry_run:
+        raise HostError("setup changes /opt, /etc and the units of systemd: run it as root")
+    lives = args.root is None and Path("/run/systemd/system").is_dir()
+    target = Target(root, lives)
+    if args.remove:
+        steps = removal(target, restore_host=args.restore_host)
+    else:
+        host = host_of(_release(root))
+        _refuse_without_packages(root, host)
+        venv = _venv(args, root, host)
+        steps = install(target, venv, tuple(args.allow), start=not args.no_start)
+    count = perform(steps, print, dry_run=args.dry_run)
+    print(_outcome(args, lives=lives, count=count))
+    return 0
+
+
+def _outcome(args: argparse.Namespace, *, lives: bool, count: int) -> str:
+    if not count:
+        return "nothing to do: linkhold is " + (
+            "not installed" if args.remove else "as it should be"
+        )
+    if args.dry_run:
+        return f"{count} steps; nothing was changed"
+    if args.remove:
+        return "removed; /etc/linkhold and /var/lib/linkhold stay, with the history of this node"
+    if not lives or args.no_start:
+        return "installed and enabled; it starts at the next boot"
+    return "installed and started; see: systemctl status linkhold"
+
+
+def _release(root: Path) -> str:
+    for name in ("/etc/os-release", "/usr/lib/os-release"):
+        try:
+            return below(root, name).read_text(encoding="utf-8")
+        except OSError:
+            continue
+    raise HostError(f"{root}: no /etc/os-release, so this is no host that setup knows")
+
+
+def _refuse_without_packages(root: Path, host: Host) -> None:
+    """Name every missing package at once, with the command that installs them."""
+    lacking = [
+        package
+        for package, paths in host.packages
+        if not any(below(root, path).exists() for path in paths.split("|"))
+    ]
+    if lacking:
+        note = f"\n{host.note}" if host.note else ""
+        raise HostError(
+            f"missing: {', '.join(lacking)}; run: {host.install} {' '.join(lacking)}{note}"
+        )
+
+
+def _venv(args: argparse.Namespace, root: Path, host: Host) -> Venv:
+    return plan_venv(root, args.python or _python(host), _wheel(args), linkhold.__version__)
+
+
+def _python(host: Host) -> str:
+    for name in host.python:
+        # Not $PATH: a venv on somebody's pyenv in /root would be out of the sandbox's reach.
+        path = ":".join(f"/{folder}" for folder in FOUND.split(":"))
+        if found := shutil.which(name, path=path):
+            return found
+    raise HostError(f"none of {', '.join(host.python)} is installed; name one with --python")
+
+
+def _wheel(args: argparse.Namespace) -> Path:
+    """Return the wheel to install: the one named, or the one that we run from."""
+    wheel: Path | None = args.wheel
+    if wheel is None:
+        wheel = next((Path(name) for name in sys.path if name.endswith(".whl")), None)
+    if wheel is None:
+        raise HostError(
+            "which linkhold? name its wheel with --wheel FILE; `make wheel` in a checkout makes one"
+        )
+    if not zipfile.is_zipfile(wheel):
+        raise HostError(f"wheel {wheel}: no such wheel")
+    return wheel
