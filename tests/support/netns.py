@@ -8,11 +8,13 @@ killed with the thread that started them (PR_SET_PDEATHSIG).
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import socket
 import struct
 import subprocess
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CLONE_NEWNET = 0x40000000
+ADDRESSES_S = 10.0
 RTM_NEWLINK, NLM_F_REQUEST_ACK, IFF_UP = 16, 0x5, 0x1
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -122,11 +125,37 @@ class Namespace:
 
     def ip(self, arguments: str) -> str:
         """Run ``ip`` with these arguments, split at spaces."""
-        return self.run("ip", *arguments.split())
+        said = self.run("ip", *arguments.split())
+        if " nodad" in arguments:
+            self._await_addresses()
+        return said
 
     def batch(self, lines: str) -> None:
         """Run many ``ip`` commands, one a line, in one process."""
         self.run("ip", "-batch", "-", stdin=lines)
+        if " nodad" in lines:
+            self._await_addresses()
+
+    def _await_addresses(self) -> None:
+        """Wait until IPv6 addresses of links that are up answer.
+
+        The kernel makes their local routes in a worker (addrconf_dad_work) that waits for the lock
+        of all namespaces: seen 1.5 s late where other tests make links meanwhile.
+        """
+        end_s = time.monotonic() + ADDRESSES_S
+        while time.monotonic() < end_s:
+            links = json.loads(self.run("ip", "-j", "-6", "addr", "show", "up"))
+            wanted = {
+                one["local"]
+                for link in links
+                if "LOWER_UP" in link.get("flags", ())
+                for one in link["addr_info"]
+                if one.get("scope") != "link" and "local" in one
+            }
+            routes = json.loads(self.run("ip", "-j", "-6", "route", "show", "table", "local"))
+            if wanted <= {one["dst"] for one in routes}:
+                return
+            time.sleep(0.02)
 
     def popen(self, *command: str) -> subprocess.Popen[bytes]:
         """Start a command inside; the caller ends it."""
