@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 KEPT_LINES = 20
 KEPT_LINE_BYTES = 500
+NOT_EXECUTED = (126, 127)
+"""setpriv ends with these when it may not run, or does not find, its command."""
 HOST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -170,6 +172,9 @@ def ask(argv: Sequence[str], question: Any, *, timeout_s: float, most_bytes: int
                 raise Unavailable(f"{name} did not answer within {timeout_s:g} s") from None
             finally:
                 process.kill()  # does nothing to one that has been waited for
+        if code in NOT_EXECUTED:
+            why = _last_line(complaints).rpartition(": ")[2]
+            raise Unavailable(f"{name} cannot be started: {argv[0]}: {why} (for this user)")
         if code:
             raise Unavailable(f"{name} ended with {code}: {_last_line(complaints)}")
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.answering import Server
+from support.broker import wait_until
 from support.ill_network import resolve
 from support.netns import Namespace
 from support.running import ENVIRONMENT, LINKHOLD, agent_of
@@ -26,11 +28,16 @@ mqtt:
   local: false
   fleet: [{{host: {GATEWAY}}}]
 """
+ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+"""Processes of other tests and their connections are none of this node's."""
 RESOLVING = 'mount --bind "$1" /etc/resolv.conf && shift && exec "$@"'
 
 FAULTS = {
     "heartbeats lost": (
         "degraded", "beyond", "the agent reaches no broker of the fleet: its heartbeats are lost",
+    ),
+    "agent hangs": (
+        "degraded", "host", "the agent of this node hangs (the agent does not answer (timed out))",
     ),
 }  # fmt: skip
 
@@ -54,7 +61,7 @@ def diagnosed(agent: Running, folder: Path) -> tuple[int, dict[str, Any]]:
     """Return exit code and document of the command, in the namespace of this thread."""
     names = folder / "resolv.conf"
     names.write_text(f"nameserver {GATEWAY}\n")
-    command = ["unshare", "--mount", "sh", "-c", RESOLVING, "sh", str(names), str(LINKHOLD)]
+    command = [*ALONE, "sh", "-c", RESOLVING, "sh", str(names), str(LINKHOLD)]
     done = subprocess.run(
         [*command, "diagnose", "--json", "--since", "1s", "--config", str(agent.config_file)],
         env={**ENVIRONMENT, "LINKHOLD_RUN_DIR": str(agent.run_dir)},
@@ -74,7 +81,24 @@ def test_lost_heartbeats_are_told(
     agent = agents(CONFIG).start().wait_ready("")
     agent.wait_for(lambda state: agent_of(state)["leg_b"].startswith("down"), 10)
     code, told = diagnosed(agent, place)
-    state, where, words = FAULTS["heartbeats lost"]
+
+    check("heartbeats lost", code, told)
+
+
+@pytest.mark.usefixtures("gateway")
+def test_an_agent_that_hangs_is_told(agents: Callable[..., Running], place: Path) -> None:
+    """It is there, it watches nothing, and nobody would notice: not the same as no agent."""
+    agent = agents("mqtt: {local: false}\n").start().wait_ready("")
+    wait_until(lambda: agent.cli("status").returncode == 0)
+    agent.send(signal.SIGSTOP)
+    code, told = diagnosed(agent, place)
+
+    check("agent hangs", code, told)
+
+
+def check(fault: str, code: int, told: dict[str, Any]) -> None:
+    """Compare a report with what must come out."""
+    state, where, words = FAULTS[fault]
 
     assert (told["state"], told["place"], code) == (state, where, 1), told
     assert words in told["sentence"]

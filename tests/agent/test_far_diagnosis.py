@@ -76,6 +76,7 @@ def test_a_command_of_the_fleet_is_answered_with_a_report(
         os.urandom(100_000),
     ):
         fleet.publish(COMMAND, payload, expiry_s=60)
+    fleet.publish(COMMAND, request("kept-now"), expiry_s=900, retain=True)
     fleet.publish(COMMAND, request("timeless"))
     fleet.publish(COMMAND, request("past"), expiry_s=0)
     fleet.publish(f"{PREFIX}/cmd/diagnose/deeper", request("deep"), expiry_s=60)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from linkhold.decide.notices.shutdown import QUIET_S
 from support.metadata_server import Asked, Threaded, Told
 
 if TYPE_CHECKING:
@@ -164,6 +165,54 @@ def test_a_shutdown_waits_for_training_and_pages_nobody(
         told = [one for one in agent.events() if one["type"] == "notice.shutdown"]
         assert [one["data"]["planned"] for one in told] == [True]
         assert told[0]["severity"] == "info"
+    finally:
+        daemon.stop()
+        fake.close()
+
+
+LISTENER = """
+import os, sys, time
+from linkhold.client import Hold
+with Hold.connect(run_dir=sys.argv[2]) as hold:
+    step = 0
+    while os.path.exists(sys.argv[1]):
+        hold.step(step)
+        step += 1
+        time.sleep(0.05)
+"""
+
+
+def test_a_shutdown_waits_no_minute_for_a_notebook(
+    daemon: Daemon, agents: Callable[..., Running], place: Path, tmp_path: Path
+) -> None:
+    """Who listens is waited for; what looks like training and hears nothing has ten seconds."""
+    from support.fake_logind import FakeLogind
+
+    (tmp_path / "trainer.py").write_text(LISTENER)
+    (tmp_path / "notebook.py").write_text(TRAINER)
+    trains = tmp_path / "trains"
+    trains.touch()
+    rank = "RANK=0 LOCAL_RANK=0 WORLD_SIZE=1"
+    beside = (
+        f"{rank} {sys.executable} {tmp_path}/trainer.py {trains} {place}/run & "
+        f"{rank} {sys.executable} {tmp_path}/notebook.py {tmp_path} &"
+    )
+    wrap = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+    shell = ("sh", "-c", f'{beside} exec "$@"', "sh")
+    environment = {"DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={daemon.path}"}
+    fake = FakeLogind(daemon)
+    try:
+        agent = agents("notices: {cloud: never}\n", env=environment, wrap=(*wrap, *shell))
+        agent.start().wait_ready().wait_for(lambda s: s["detail"]["notices"]["locked"])
+        time.sleep(3)  # the client has connected
+
+        fake.prepare(down=True)
+        agent.wait_for(lambda s: s["advice"]["stop"])
+        time.sleep(QUIET_S + 1.5)
+        assert fake.held
+        trains.unlink()
+        agent.wait_for(lambda s: not s["detail"]["notices"]["locked"], 5)
+        assert "what is left of training does not listen to the agent" in agent.log()
     finally:
         daemon.stop()
         fake.close()

@@ -27,14 +27,17 @@ if TYPE_CHECKING:
 
 QUIET = "mqtt: {local: false}\n"
 SAVE_S = 1.0
+NEVER = 10**9
+"""Steps between scheduled checkpoints, where each that is made is to be one that was asked for."""
 SCRIPT = """\
 import os, pathlib, sys, time
 import numpy as np
 from linkhold.client import Hold
 
-folder, save_s = pathlib.Path(sys.argv[1]), float(sys.argv[2])
+folder, save_s, every = pathlib.Path(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
 weights, step = np.zeros(1000), 0
-hold = Hold.connect(run_dir=folder / "run", checkpoint_every_steps=40)
+hold = Hold.connect(run_dir=folder / "run", checkpoint_every_steps=every)
+(folder / "began").touch()
 while not (folder / "enough").exists():
     weights += 1
     time.sleep(0.02)
@@ -56,18 +59,18 @@ hold.close()
 
 
 class Training:
-    """A training process beside an agent, and what it left."""
+    """A training process beside an agent, and what it left; saves ``every`` so many steps."""
 
-    def __init__(self, agent: Running) -> None:
+    def __init__(self, agent: Running, every: int = 40) -> None:
         self.folder = agent.place
         script = self.folder / "train.py"
         script.write_text(SCRIPT)
         with (self.folder / "train.log").open("wb") as log:
             self.process = subprocess.Popen(
-                [*TIED, sys.executable, str(script), str(self.folder), str(SAVE_S)],
+                [*TIED, sys.executable, str(script), str(self.folder), str(SAVE_S), str(every)],
                 cwd=self.folder, stdout=log, stderr=log,
             )  # fmt: skip
-        wait_until(self.saves, 30, "the first checkpoint")
+        wait_until((self.folder / "began").exists, 30, "training has begun")
 
     def saves(self) -> list[tuple[int, bool]]:
         """Return the steps saved so far, and whether each was to stay local."""
@@ -112,6 +115,7 @@ def test_a_power_cut(nut: Nut, agents: Callable[..., Running]) -> None:
     agent = agents(config).start().wait_ready("")
     agent.wait_for(lambda s: s["power"] == "ok")
     training = Training(agent)
+    wait_until(training.saves, 30, "the first checkpoint")
 
     before = len(training.saves())
     nut.set("ups1", "OB DISCHRG", battery_charge="90", battery_runtime="12")
@@ -127,6 +131,25 @@ def test_a_power_cut(nut: Nut, agents: Callable[..., Running]) -> None:
     assert training.whole() == int(step) == training.saves()[-1][0] == training.marker()["step"]
     assert float(left_s) > 0
     assert training.marker()["reason"] == "battery low"
+
+
+def test_a_forced_shutdown(nut: Nut, agents: Callable[..., Running]) -> None:
+    """FSD with a full battery is an order all the same: a checkpoint, exit code 75, in time."""
+    config = (
+        f"{QUIET}notices: {{cloud: never, logind: false}}\npolicy: {{save_time_s: 1}}\n"
+        f"power: {{poll: 0.5s, nut: [{{name: ups-a, ups: ups1, port: {nut.port}}}]}}\n"
+    )
+    agent = agents(config).start().wait_ready("")
+    agent.wait_for(lambda s: s["power"] == "ok")
+    training = Training(agent, every=NEVER)
+
+    nut.set("ups1", "FSD OL", battery_charge="100", battery_runtime="1800")
+    assert training.end() == 75, agent.log()
+    assert agent.state()["deadline"]["at_mono_ns"] / 1e9 - time.monotonic() < 40
+    step, left_s = (training.folder / "left").read_text().split()
+    assert training.whole() == int(step) == training.saves()[-1][0] == training.marker()["step"]
+    assert 0 < float(left_s) <= 10
+    assert training.marker()["reason"] == "forced shutdown by the UPS"
 
 
 def test_a_sensor_of_mains(
@@ -145,9 +168,9 @@ def test_a_sensor_of_mains(
     )
     agent = agents(config).start().wait_ready("")
     agent.wait_for(lambda s: s["power"] == "ok", 30)
-    training = Training(agent)
+    training = Training(agent, every=NEVER)
     esp.publish("rack1/mains", b"0", retain=True)
-    wait_until(lambda: training.saves()[-1][0] % 40, 10, "a checkpoint off the schedule")
+    wait_until(training.saves, 20, "a checkpoint")
     time.sleep(2.0)
     assert training.process.poll() is None
     esp.publish("rack1/mains", b"1", retain=True)
@@ -155,7 +178,7 @@ def test_a_sensor_of_mains(
     (training.folder / "enough").touch()
 
     assert training.end() == 0
-    assert len([step for step, _ in training.saves() if step % 40]) == 1
+    assert len(training.saves()) == 1
 
 
 @pytest.fixture
@@ -216,14 +239,13 @@ def test_a_notice_that_is_withdrawn(link_local: None, agents: Callable[..., Runn
     with Threaded(answer, "169.254.169.254"):
         agent = agents(f"{QUIET}notices: {{cloud: aws, logind: false}}\n").start().wait_ready("")
         agent.wait_for(lambda s: s["detail"]["notices"]["cloud"] == "aws")
-        training = Training(agent)
+        training = Training(agent, every=NEVER)
         told["rebalance"] = Told(body='{"noticeTime": "2026-12-01T08:22:00Z"}')
         agent.wait_for(lambda s: s["advice"]["checkpoint"])
-        wait_until(lambda: training.saves()[-1][0] % 40, 10, "a checkpoint off the schedule")
+        wait_until(training.saves, 20, "a checkpoint")
         told.clear()
         agent.wait_for(lambda s: not s["advice"]["checkpoint"], 15)
         (training.folder / "enough").touch()
         assert training.end() == 0, agent.log()
 
-    off = [step for step, _ in training.saves() if step % 40]
-    assert len(off) == 1
+    assert len(training.saves()) == 1

@@ -1,11 +1,8 @@
-"""The fleet's broker as docs/brokers recommends it: who may say and hear what; `check --connect`."""
+"""The broker that docs/brokers recommends: who may say and hear what; `check --connect`."""
 
 from __future__ import annotations
 
-import re
 import shutil
-import ssl
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +19,7 @@ from support.broker import MOSQUITTO, Broker
 from support.running import run_cli
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from linkhold.mqtt import Notice
 
@@ -57,7 +54,7 @@ class Fleet:
         }
         left = ("#", "listener", "per_listener", "allow_anonymous", "persistence_location")
         lines = (RECIPE / "linkhold.conf").read_text().splitlines()
-        found = [line for line in lines if line and not line.startswith((*left, "max_queued_m"))]
+        found = [line for line in lines if line and not line.startswith(left)]
         return [
             f"{word} {places[word]}" if (word := line.split()[0]) in places else line
             for line in found
@@ -103,9 +100,9 @@ def until(connection: Connection, kind: type[Notice]) -> Notice | None:
 
 
 @pytest.fixture
-def fleet(tmp_path: Path, brokers: Callable[..., Broker]) -> Iterator[Fleet]:
+def fleet(tmp_path: Path, brokers: Callable[..., Broker]) -> Fleet:
     """A recommended broker."""
-    yield Fleet(tmp_path, brokers)
+    return Fleet(tmp_path, brokers)
 
 
 @pytest.mark.parametrize(
@@ -125,13 +122,14 @@ def fleet(tmp_path: Path, brokers: Callable[..., Broker]) -> Iterator[Fleet]:
         ("sensor-rack1", "power/rack2/mains", False),
         ("sensor-rack1", f"{NODE}/state", False),
         ("relay", f"{NODE}/state", False),
+        ("relay", f"{NODE}/cmd/replay", True),
         ("relay", f"{NODE}/cmd/diagnose", False),
         ("operator", f"{NODE}/cmd/diagnose", True),
         ("operator", f"{NODE}/state", False),
     ],
 )
 def test_who_may_write(fleet: Fleet, who: str, topic: str, allowed: bool) -> None:  # noqa: FBT001
-    """Nodes write their own topics but cmd/, sensors theirs, operators cmd/, the relay nothing."""
+    """Nodes write their own topics but cmd/, sensors theirs, operators cmd/, the relay replay."""
     assert fleet.code(who, topic) == (CODE_NO_SUBSCRIBER if allowed else NOT_AUTHORIZED)
 
 
@@ -163,7 +161,13 @@ def test_who_may_read(fleet: Fleet, who: str, writer: str, topic: str, heard: bo
 def test_no_certificate_no_connection(fleet: Fleet) -> None:
     """Without a certificate of the fleet's CA nobody connects."""
     with pytest.raises(BrokerError):
-        ask(BrokerSettings("127.0.0.1", fleet.broker.port, TlsSettings(str(fleet.folder / "ca.pem"))), "lab", "n1")
+        ask(
+            BrokerSettings(
+                "127.0.0.1", fleet.broker.port, TlsSettings(str(fleet.folder / "ca.pem"))
+            ),
+            "lab",
+            "n1",
+        )
 
 
 def test_limits_are_taken(fleet: Fleet) -> None:
@@ -177,7 +181,8 @@ def configured(fleet: Fleet, name: str) -> Path:
     """Write a configuration of a node whose certificate is ``name``'s."""
     tls = fleet.tls(name)
     path = fleet.folder / "linkhold.yaml"
-    where = f"{{host: 127.0.0.1, port: {fleet.broker.port}, tls: {{ca: {tls.ca}, cert: {tls.cert}, key: {tls.key}}}}}"
+    files = f"{{ca: {tls.ca}, cert: {tls.cert}, key: {tls.key}}}"
+    where = f"{{host: 127.0.0.1, port: {fleet.broker.port}, tls: {files}}}"
     path.write_text(f"site: lab\nmqtt: {{fleet: [{where}]}}\n")
     return path
 
@@ -197,7 +202,10 @@ def test_check_connect_is_content(fleet: Fleet) -> None:
     [
         ("pattern readwrite #\n", ["lets n1 speak for other nodes", "lets n1 give commands"]),
         ("pattern write linkhold/v1/+/%u/#\n", ["lets n1 give commands"]),
-        ("user nobody\ntopic read x\n", ["refuses what n1 says under its own name (Not authorized)"]),
+        (
+            "user nobody\ntopic read x\n",
+            ["refuses what n1 says under its own name (Not authorized)"],
+        ),
     ],
 )
 def test_check_connect_complains(

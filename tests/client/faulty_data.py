@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -57,7 +58,16 @@ def _do(fault: str) -> None:
         os._exit(3)
     if fault == "leave":
         raise SystemExit(0)
+    if fault == "half":
+        Connection._send = _send_half  # type: ignore[attr-defined]
+        return
     raise AssertionError(fault)
+
+
+def _send_half(connection: Connection, content: Any) -> None:
+    """End in the middle of a message, as if all were well."""
+    os.write(connection.fileno(), bytes(content)[: len(content) // 2])
+    os._exit(0)
 
 
 def draw() -> tuple[float, float]:

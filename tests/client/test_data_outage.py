@@ -19,6 +19,7 @@ import pytest
 from torch.utils.data import DataLoader, Dataset
 
 from client.conftest import until
+from client.faulty_data import MapData, Once
 from linkhold.client import Hold, data, retry
 from linkhold.client.data import crew, retrying
 from linkhold.client.retry.nesting import inside
@@ -232,6 +233,38 @@ def test_no_worker_outlives_its_trainer(storage: Storage) -> None:
             os.kill(worker, signal.SIGKILL)
 
 
+INTERRUPTED = """
+import signal, sys
+from torch.utils.data import DataLoader
+from client.test_data_outage import Remote
+from linkhold.client import Hold
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for batch in Hold.fake().data(DataLoader(Remote(sys.argv[1]), 1, num_workers=2)):
+    pass
+"""
+
+
+def test_an_error_of_the_program_ends_it_while_workers_wait(storage: Storage) -> None:
+    """Ctrl-C out of a loop at module level: the interpreter ends, and its workers with it."""
+    storage.down = True
+    tests = Path(__file__).parents[1]
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", INTERRUPTED, storage.url],
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(tests)},
+        text=True,
+    ) as trainer:
+        try:
+            assert until(lambda: len(storage.asked) > 4, 30)
+            trainer.send_signal(signal.SIGINT)
+            _, said = trainer.communicate(timeout=20)
+        finally:
+            trainer.kill()
+
+    assert trainer.returncode == -signal.SIGINT
+    assert said.endswith("KeyboardInterrupt\n")
+
+
 def test_nonsense_in_the_state_file_stops_nothing(run_dir: Path, agent: HandAgent) -> None:
     """Only a fresh state of this boot that says "down" closes the gate; all else leaves it open."""
     gate = data.StateGate(run_dir)
@@ -248,3 +281,19 @@ def test_nonsense_in_the_state_file_stops_nothing(run_dir: Path, agent: HandAgen
     assert gate.closed() is None
     agent.say(by_broker=False, uploads="hold")
     assert gate.closed() is None
+
+
+def test_a_fake_hold_looks_at_no_agent(
+    run_dir: Path, agent: HandAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Data of Hold.fake() are read again while this very node's own agent says network down."""
+    monkeypatch.setenv("LINKHOLD_RUN_DIR", str(run_dir))
+    monkeypatch.setattr(data, "FIRST_PAUSE_S", 0.001)
+    agent.say(by_broker=False, network="down")
+    once = Once(tmp_path / "faults", {3: ("reset",)})
+    once.folder.mkdir()
+
+    loader = Hold.fake(network="down").data(DataLoader(MapData(once), 1), max_wait_s=5)
+
+    assert [batch[0].item() for batch in loader] == [*range(len(MapData()))]
+    assert once.struck == 1

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import multiprocessing
 import os
 import random
 import signal
 import time
+from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -338,6 +340,16 @@ def test_the_timeout_of_the_loader_still_holds() -> None:
         child.kill()
 
 
+@pytest.mark.parametrize("kind", [MapData, IterData])
+def test_a_worker_that_leaves_half_a_message(tmp_path: Path, kind: Any) -> None:
+    """It ends with code 0 in the middle of a write, while it is waited for: replaced, not hung."""
+    once = Once(tmp_path, {5: ("half",)})
+    expected = seeded(lambda: DataLoader(kind(), 4, num_workers=2))
+
+    assert seeded(lambda: Hold.fake().data(DataLoader(kind(once), 4, num_workers=2))) == expected
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 def test_torch_is_made_as_we_think() -> None:
     """What we use of torch's private parts is there, and does what we use it for."""
     from torch.utils.data import _utils
@@ -348,6 +360,10 @@ def test_torch_is_made_as_we_think() -> None:
     assert iterator._worker_pids_set is True
     assert iterator._timeout == 0
     assert [worker.exitcode for worker in iterator._workers] == [None]
+    assert iterator._workers_status == [True]
+    reader = iterator._worker_result_queue._reader
+    assert iterator._worker_result_queue._recv_bytes.__self__ is getattr(reader, "conn", reader)
+    assert "self._recv(" in inspect.getsource(Connection._recv_bytes)  # type: ignore[attr-defined]
     assert callable(handling._set_worker_pids)
     assert callable(handling._remove_worker_pids)
     iterator._shutdown_workers()

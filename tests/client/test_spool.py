@@ -168,9 +168,9 @@ def test_killed_in_the_middle_of_an_upload(run_dir: Path, tmp_path: Path) -> Non
 
 
 def test_killed_in_the_middle_of_a_copy(
-    run_dir: Path, tmp_path: Path, make: Callable[..., Hold]
+    run_dir: Path, tmp_path: Path, make: Callable[..., Hold], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A half copy is no entry: the next process removes it and says nothing of an upload."""
+    """A half copy is no entry: the next process removes it, and says what was not uploaded."""
     trainer = Trainer(
         run=str(run_dir), spool=str(tmp_path / "spool"), bytes=250_000_000, stay=True,
         uploads=[(str(tmp_path / "out"), str(tmp_path / "ckpt-1"))],
@@ -186,6 +186,7 @@ def test_killed_in_the_middle_of_a_copy(
     assert hold.spooled() == ()
     assert not list(entries.iterdir())
     assert not list((tmp_path / "spool" / "incoming").glob("*.lock"))
+    assert caplog.text.count("ckpt-1 was not uploaded: its process ended before it was copied") == 1
 
 
 def test_overwritten_and_removed_sources(
@@ -584,7 +585,7 @@ def test_the_log_says_where_it_stays(
         upload = hold.upload_to(tmp_path / "out", file(tmp_path / "a"), name="step 5")
         hold.close(0.3)
 
-    assert f"1 uploads not done: step 5; what is in {tmp_path / 'spool'} is taken" in caplog.text
+    assert f"1 upload not done: step 5; what is in {tmp_path / 'spool'} is taken" in caplog.text
     assert upload.kept
 
 

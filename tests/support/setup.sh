@@ -8,6 +8,8 @@ python=${PYTHON:-python3}
 needed='
 mosquitto mosquitto
 upsd nut-server
+amtool prometheus-alertmanager
+promtool prometheus
 linux.uml user-mode-linux
 modprobe kmod
 ip iproute2
@@ -20,6 +22,8 @@ mke2fs e2fsprogs
 nmcli network-manager
 dnsmasq dnsmasq-base
 netplan netplan.io
+chromium chromium
+/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf fonts-dejavu-core
 /usr/include/systemd/sd-daemon.h libsystemd-dev
 '
 has() {
@@ -70,6 +74,11 @@ if [ -n "$missing" ]; then
                     nut-driver-enumerator.service nut-driver-enumerator.path \
                     >/dev/null 2>&1 || true
                 echo "setup: NUT's own services stay disabled" ;;
+        esac
+        case $missing in
+            *prometheus*)  # tests start their own; these would scrape and listen after a reboot
+                systemctl disable --quiet prometheus prometheus-alertmanager >/dev/null 2>&1 || true
+                echo "setup: Prometheus' and Alertmanager's own services stay disabled" ;;
         esac
         grep '^setup:' "$log" || true
         rm -f "$log"

@@ -253,7 +253,7 @@ def test_the_boot_unit_counts_where_systemd_runs_and_does_not_start_it(
     assert boot_unit.missing(tmp_path)
     monkeypatch.setattr(boot_unit, "ROOT", tmp_path)
     mine = Plan("bond0", "apply", record={"persist": "linkhold"})
-    assert "not installed; copy" in with_boot_warning(mine, {}).warnings[0]
+    assert "not installed; `linkhold setup --system`" in with_boot_warning(mine, {}).warnings[0]
     (tmp_path / "etc/systemd/system").mkdir(parents=True)
     (tmp_path / "etc/systemd/system" / boot_unit.UNIT).touch()
     assert "is not enabled; run: systemctl enable" in with_boot_warning(mine, {}).warnings[0]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -63,10 +65,43 @@ def test_the_sentence_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[-1] == "not seen: firewall: run as root"
 
 
+def test_a_pipe_that_is_closed_is_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`diagnose | head`: 141, not the 1 of a host that is degraded."""
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    async def found(*_: object) -> Diagnosis:
+        return FOUND
+
+    monkeypatch.setattr(command, "diagnose", found)
+    with os.fdopen(writer, "w") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        code = cli.main(["diagnose"])
+
+    assert code == 141
+
+
+def test_no_part_of_an_address_becomes_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
+    """``:b:`` and ``[red]`` mean something to rich; in evidence they are names."""
+    row = Evidence("targets", "[red]fd00:b:a::1", Mark.BAD, ":x: silent")
+    command.show(replace(FOUND, evidence=(row,), verdict=replace(VERDICT, sentence="fd00:b:a::1")))
+
+    out = capsys.readouterr().out
+    assert "DOWN: fd00:b:a::1." in out
+    assert "[red]fd00:b:a::1" in out
+    assert ":x: silent" in out
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (["--target", "a b"], "allowed: host, host:port or http(s)://..."),
+        (["--target", "a:b:c"], "allowed: host, host:port or http(s)://..."),
+        (["--target", "192.0.2.1/24"], "allowed: host, host:port or http(s)://..."),
+        (["--target", "fe80::1"], "name one: fe80::1%eth0"),
+        (["--target", "255.255.255.255"], "no single host"),
+        (["--target", "http://[ff02::1]/"], "no single host"),
+        (["--target", "http:///x"], "names no host"),
         (["--target", "ftp://x"], "allowed: http, https"),
         (["--target", "x:70000"], "allowed: 1 to 65535"),
         (["--since", "soon"], "allowed: 90s, 15m, 2h, 1d"),

@@ -18,6 +18,7 @@ from linkhold import model
 from linkhold.client import GiveUp, Hold, fake, marker, voice
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -25,7 +26,13 @@ if TYPE_CHECKING:
     ("arguments", "error", "text"),
     [
         ({"hold_on": ("power",)}, ValueError, "hold_on: 'power' is not one of network"),
-        ({"hold_on": "network"}, TypeError, r'hold_on: write \("network",\)'),
+        ({"hold_on": "network"}, TypeError, r"hold_on: write \['network'\] instead of"),
+        ({"hold_on": 5}, TypeError, r"hold_on: write \[5\] instead of 5"),
+        ({"cover_exclude_ports": 80}, TypeError, r"cover_exclude_ports: write \[80\] instead"),
+        ({"cover_exclude_peers": [7]}, ValueError, "cover_exclude_peers: 7 is no IP address"),
+        ({"run_dir": 5}, TypeError, "run_dir: 5 is no path"),
+        ({"spool": 5}, TypeError, "spool: 5 is no path"),
+        ({"logger": "train"}, TypeError, "logger: 'train' is no logger"),
         ({"checkpoint_every_steps": 0}, ValueError, "checkpoint_every_steps: 0 is less than 1"),
         ({"checkpoint_every_steps": 1.5}, TypeError, "1.5 is no whole number of steps"),
         ({"checkpoint_every_steps": True}, TypeError, "True is no whole number of steps"),
@@ -311,7 +318,7 @@ def test_uploads_of_the_fake() -> None:
     hold.set(uploads="hold")
     left = hold.upload("d", pushed.append)
     hold.close()
-    assert hold.log[-1] == "1 uploads not done: d"
+    assert "1 upload not done: d" in hold.log
     assert "the program ended before" in str(left.error)
 
 
@@ -343,3 +350,32 @@ def test_logger_is_the_jobs(caplog: pytest.LogCaptureFixture) -> None:
 
     assert caplog.record_tuples == [("job", 20, "100 % sure"), ("linkhold", 30, "so")]
     assert logging.getLogger("linkhold").handlers == []
+
+
+async def push_later(path: Any) -> None:
+    """Do nothing, and later."""
+
+
+def test_a_push_that_only_promises_is_no_upload() -> None:
+    """A function that returns a coroutine has uploaded nothing: no attempt more, and it is said."""
+    upload = Hold.fake().upload("a", lambda _path: push_later("a"))
+
+    assert str(upload.error).startswith("nothing was uploaded: push returned coroutine")
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda hold: hold.upload("a", None), "upload: push is None, which cannot be called"),
+        (lambda hold: hold.upload("a", push_later), "upload: push is a coroutine function; write"),
+        (lambda hold: hold.resume_uploads("a"), "resume_uploads: push is 'a', which cannot"),
+        (lambda hold: hold.upload_to("memory://a", "b", storage_options=5), "storage_options is 5"),
+        (lambda hold: hold.uploading(timeout_s="5").__enter__(), "timeout_s: '5' is no number of"),
+        (lambda hold: hold.exit("75"), "exit: '75' is no exit code"),
+        (lambda hold: hold.exit(256), "exit: 256 is no exit code"),
+    ],
+)
+def test_wrong_argument_of_a_call(call: Callable[[Hold], object], text: str) -> None:
+    """What can never work is refused where it is written, not in a thread hours later."""
+    with pytest.raises((TypeError, ValueError), match=text):
+        call(Hold.fake())

@@ -40,6 +40,7 @@ FORMS = {
     "new_interface": WORDS.map(lambda word: f"b-{word}"),
     "member": WORDS.map(lambda word: f"{word}.7") | MACS | BUS_PATHS,
     "path": WORDS.map(lambda word: f"/etc/{word}"),
+    "prom": WORDS.map(lambda word: f"/var/{word}.prom"),
     "safe": WORDS,
     "topic": WORDS.map(lambda word: f"a/{word}/+/state") | st.sampled_from(["#", "tele/+/SENSOR"]),
     "word": WORDS,

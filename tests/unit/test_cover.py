@@ -85,7 +85,7 @@ def test_addresses_are_compared_as_the_kernel_shows_them() -> None:
         ({"cover_exclude_ports": [70000]}, "cover_exclude_ports: 70000 is not 1 to 65535"),
         ({"cover_exclude_ports": ["x"]}, "cover_exclude_ports: 'x' is no whole number"),
         ({"cover_exclude_peers": ["node7"]}, "cover_exclude_peers: 'node7' is no IP address"),
-        ({"cover_exclude_peers": "10.0.0.1"}, 'cover_exclude_peers: write ("10.0.0.1",)'),
+        ({"cover_exclude_peers": "10.0.0.1"}, "cover_exclude_peers: write ['10.0.0.1']"),
     ],
 )
 def test_wrong_arguments_are_named(arguments: dict[str, Any], error: str) -> None:

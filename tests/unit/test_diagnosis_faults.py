@@ -63,6 +63,7 @@ MADE = {
     "idle SSH cut": (MORE, "idle_ssh"),
     "nothing keeps training's connections": (MORE, "unprotected"),
     "heartbeats lost": (AGENT, "heartbeats lost"),
+    "agent hangs": (AGENT, "agent hangs"),
     "address of a load balancer changed": (FIRST_HOP, "moved"),
     "virtual NIC driver crashed": (HOST, "virtual NIC driver crashed"),
     "security rule deleted": (FIRST_HOP, "rule_deleted"),

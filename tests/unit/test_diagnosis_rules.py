@@ -19,6 +19,7 @@ from linkhold.model.diagnosis_facts import (
 from linkhold.model.probes import Answer, Heard
 from support.diagnosis import (
     ETH0,
+    GATEWAY,
     facts,
     gateway,
     look,
@@ -56,6 +57,32 @@ def test_a_step_that_saw_nothing_makes_healthy_less_sure() -> None:
 
     assert found.verdict.sure is Sure.LIKELY
     assert "not seen: firewall" in found.verdict.sentence
+
+
+def test_a_gateway_that_resolves_names_is_alive() -> None:
+    """Without root its ARP cannot be asked; its answer as resolver says the same."""
+    told = Answer("dns", GATEWAY, Heard.ANSWERS, 1.0)
+    seen = facts(gateways=(gateway(Heard.UNKNOWN),), dns=(told,))
+
+    assert judged(seen).verdict.state is State.HEALTHY
+
+
+def test_a_target_that_could_not_be_asked_is_named() -> None:
+    """Healthy is then not certain, and the sentence says which one nothing is known of."""
+    found = judged(facts(targets=(target(Heard.UNKNOWN),)))
+
+    assert (found.verdict.state, found.verdict.sure) == (State.HEALTHY, Sure.LIKELY)
+    assert f"not seen: {target(Heard.UNKNOWN).name}" in found.verdict.sentence
+
+
+def test_a_host_without_a_way_is_not_told_of_its_resolver() -> None:
+    """Without a default route no resolver is reached: the fault is told once, and it is not DNS."""
+    lost = Answer("dns", "10.9.0.1", Heard.UNREACHABLE, detail="Network is unreachable")
+    for seen in (look(routes=()), look(address="", routes=())):
+        found = judged(facts(look=seen, gateways=(), dns=(lost,)))
+
+        assert (found.verdict.state, found.verdict.place) == (State.DOWN, Place.HOST)
+        assert Place.DNS not in {other.place for other in found.also}
 
 
 @pytest.mark.parametrize(

@@ -49,3 +49,23 @@ def test_boot_and_guard_need_the_standard_library_only(module: str) -> None:
     )
 
     assert run.stdout.strip() == ""
+
+
+def test_ctrl_c_is_caught_before_anything_is_loaded() -> None:
+    """The entry point loads the command line inside of what catches it: no traceback, code 130."""
+    code = (
+        "import sys, linkhold.__main__ as entry\n"
+        "early = {'argparse', 'dataclasses', 'linkhold.cli', 'linkhold.model'} & set(sys.modules)\n"
+        "class Typed:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'linkhold.cli':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Typed())\n"
+        "code = entry.main()\n"
+        "sys.exit(code if not early else f'loaded early: {early}')\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+
+    assert (run.returncode, run.stderr) == (130, "")

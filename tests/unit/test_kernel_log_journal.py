@@ -159,6 +159,32 @@ def test_a_closed_journal_says_why(use: Callable[[Journal], None]) -> None:
     loop.close()
 
 
+def test_a_journal_without_a_line_of_the_kernel_is_none(use: Callable[[Journal], None]) -> None:
+    """The library opens where no journald runs too: its silence must not pass for a quiet log."""
+    use(Journal([]))
+    loop = asyncio.new_event_loop()
+
+    with pytest.raises(Unavailable, match="journald: has no line of the kernel"):
+        JournalSensor(BOOT).start(lambda _: None, loop)
+    loop.close()
+
+
+def test_a_journal_that_fails_keeps_its_place(use: Callable[[Journal], None]) -> None:
+    """After a restart reading goes on behind the last entry, not at the start of the boot."""
+
+    class Failing(Journal):
+        def wait(self, timeout_s: float) -> None:
+            super().wait(timeout_s)
+            raise OSError(74, "Bad message")
+
+    use(Failing([entry(1, DOWN), entry(2, DOWN)]))
+
+    readings, _ = follow(Position(BOOT, 7, "c1"))
+
+    assert readings[-1].problem.startswith("journald: ")
+    assert {one.position for one in readings} == {Position(BOOT, 8, "c2")}
+
+
 def test_the_place_in_the_log_survives_a_restart(tmp_path: Path) -> None:
     """What is saved is loaded; an absent or damaged file is no position."""
     path = tmp_path / "kernel-log.json"

@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from linkhold.daemon import kernel_log
 from linkhold.daemon.kernel_log import KernelLogKeeper
 from linkhold.decide.readings import KernelLogNews
 from linkhold.model.kernel_log import KernelLogReading, Position, Record
+from linkhold.store.log_position import LogPosition
 from linkhold.wire.incidents import kernel_log_document, parse_kernel_log
 from support.world import World, single
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+
     from linkhold.decide.readings import Reading
+    from linkhold.model import NodeState
 
 HANG = "NETDEV WATCHDOG: eth1 (e1000e): transmit queue 0 timed out"
 MORE = "e1000e 0000:00:19.0 eth1: Reset adapter unexpectedly"
@@ -65,6 +70,41 @@ def test_a_restart_opens_no_incident_again(tmp_path: Path) -> None:
     again = fed(tmp_path, world, reading(HANG))
 
     assert all(isinstance(one, KernelLogNews) and not one.news for one in again)
+
+
+def test_what_was_told_is_read_no_more(tmp_path: Path) -> None:
+    """The place in the log is stored with the events: also what began and ended is told once."""
+    world = World()
+    world.look(single())
+    told = fed(tmp_path, world, reading(HANG, "e1000e 0000:00:19.0 eth1: NIC Link is Up", first=7))
+    events = [event.type for one in told for event in world.take(one)]
+
+    assert [one for one in events if one.startswith("nic.")]
+    assert parse_kernel_log(kernel_log_document(world.state.kernel_log)).position == (
+        Position("boot", 8)
+    )
+
+
+def test_reading_goes_on_where_it_came_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newer of file and stored state counts; with neither a new boot is read from its start."""
+    monkeypatch.setattr(kernel_log, "boot_id", lambda: "boot")
+    world = World()
+    world.look(single())
+
+    async def begins(state: NodeState, *, new_boot: bool = False) -> Position | None:
+        keeper = KernelLogKeeper(lambda _: None, tmp_path)
+        keeper.begin(state, new_boot=new_boot)
+        return keeper._begin_at()
+
+    assert asyncio.run(begins(world.state)) is None
+    assert asyncio.run(begins(world.state, new_boot=True)) == Position("")
+    for one in fed(tmp_path / "other", world, reading(HANG, first=5)):
+        world.take(one)
+    assert asyncio.run(begins(world.state)) == Position("boot", 5)
+    LogPosition(tmp_path / kernel_log.POSITION).save(Position("boot", 9))
+    assert asyncio.run(begins(world.state)) == Position("boot", 9)
+    LogPosition(tmp_path / kernel_log.POSITION).save(Position("before", 99))
+    assert asyncio.run(begins(world.state)) == Position("boot", 5)
 
 
 def test_incidents_survive_their_journey_as_json(tmp_path: Path) -> None:

@@ -81,6 +81,23 @@ def test_what_is_not_watched_changes_nothing() -> None:
     assert table.addresses.keys() == {2, 3}
 
 
+def test_a_way_out_that_lost_its_route_is_not_gone() -> None:
+    """A container's veth is watched for its default route, and goes on being so without it."""
+    table = ready()
+    veth = rb.link(7, "veth7", rb.nest(18, rb.text(1, "veth")))
+    default = rb.route(rb.ip(5, "10.9.0.1"), rb.u32(4, 7))
+    feed(table, netlink.RTM_NEWLINK, veth)
+    feed(table, netlink.RTM_NEWROUTE, default)
+    assert 7 in table.view().links
+    feed(table, netlink.RTM_DELROUTE, default)
+    assert 7 in table.view().links
+    assert ways(table) == set()
+    feed(table, netlink.RTM_DELLINK, veth)
+    assert 7 not in table.view().links
+    feed(table, netlink.RTM_NEWLINK, veth)
+    assert 7 not in table.view().links
+
+
 def test_bridge_port_messages_are_not_about_the_link() -> None:
     """RTM_DELLINK of AF_BRIDGE means that a port left the bridge, not that the link is gone."""
     table = ready()

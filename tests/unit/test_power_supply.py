@@ -58,6 +58,32 @@ def test_an_event_is_read_at_once(tmp_path: Path) -> None:
     assert states == [True, False]
 
 
+def test_a_storm_of_events_is_few_readings(tmp_path: Path) -> None:
+    """The first event is read at once, those that follow together; the last word is what counts."""
+    write(tmp_path, "AC", type="Mains", online="1")
+    told: list[bool | None] = []
+
+    async def play() -> None:
+        poke = Poke()
+        sensor = PowerSupplySensor(tmp_path, poke)  # type: ignore[arg-type]
+        task = asyncio.create_task(sensor.run(lambda found: told.append(found[0].online)))
+        await asyncio.sleep(0.1)
+        for number in range(400):
+            write(tmp_path, "AC", online="0" if number else "1")
+            os.write(poke.outer, b"!")
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.2)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(play())
+
+    assert told[0] is True
+    assert told[-1] is False
+    assert len(told) < 100
+
+
 UEVENTS = """
 import pathlib, select, socket, subprocess, sys
 from linkhold.sensors.power_supply import Uevents

@@ -125,20 +125,26 @@ def test_the_floor_counts_what_is_promised(
 
 
 def test_what_a_crash_left_is_swept(root: Path, source: Path) -> None:
-    """Half entries and second names of dead processes go, those of living ones stay."""
+    """Half entries and second names of dead processes go, and are named; living ones' stay."""
     folder, living = Folder(root, WIDE), Folder(root, WIDE)
     half = folder.admit(new_id(), 10, (), nobody)
+    (half.folder / "data").mkdir()
+    (half.folder / "data" / "step-3.pt").touch()
     half.release()
     under_way = folder.admit(new_id(), 10, (), nobody)
     whole = keep(folder, source)
     whole.release()
-    folder.place_for_links().mkdir()
+    for name in ("step-3.pt", "step-4.pt"):
+        second = folder.place_for_links()
+        second.mkdir()
+        (second / name).touch()
     ours = living.place_for_links()
     ours.mkdir()
     assert folder._links is not None
     folder._links.release()  # as at the death of the process
-    living.sweep()
 
+    assert living.sweep() == ["step-3.pt", "step-4.pt"]
+    assert living.sweep() == []
     assert folder.ids() == [under_way.id, whole.id]
     assert ours.is_dir()
     assert len(list((root / "incoming").glob("*.lock"))) == 1

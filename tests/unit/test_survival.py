@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from linkhold.decide.survival import BondFacts, Effect, JobFacts, Layer, budget, sentence
 from linkhold.decide.survival.kernel import (
+    QUICK,
     infiniband_for,
     infiniband_s,
     model_timeout_s,
@@ -69,6 +71,35 @@ def test_data_in_flight_is_given_up_as_the_kernel_does(
 ) -> None:
     """tcp_retries2 by tcp_model_timeout(): ip-sysctl's 924.6 s, and what facts/trainer.md has."""
     assert model_timeout_s(retries, rto_max_ms) == pytest.approx(timeout_s)
+
+
+@pytest.mark.parametrize(
+    ("rto_max_ms", "said"),
+    [
+        (120_000, "busy: {tcp_rto_max_ms: 2500, tcp_retries2: 255}"),
+        (3000, "up to 3 s later"),
+        (None, "kernels from 6.15"),
+        (2500, ""),
+        (1000, ""),
+    ],
+)
+def test_a_late_resumption_is_said(rto_max_ms: int | None, said: str) -> None:
+    """How late TCP goes on after an outage stands beside what it survives, with what helps."""
+    values = {**SYSCTLS, "tcp_rto_max_ms": rto_max_ms}
+    sysctls = {key: value for key, value in values.items() if value is not None}
+    note = layer(job(sysctls=sysctls), "TCP with data in flight").note
+
+    assert said in note
+    assert bool(said) is bool(note)
+
+
+def test_the_advice_is_that_of_the_documents_and_of_the_bench() -> None:
+    """One pair of values is advised, documented and measured."""
+    busy = "busy: {" + ", ".join(f"{key}: {value}" for key, value in QUICK.items()) + "}"
+    tops = Path(__file__).resolve().parents[2]
+
+    for name in ("docs/survive.md", "docs/keepalive.md", "tests/bench/interruptions_run.py"):
+        assert busy in (tops / name).read_text(), name
 
 
 @given(outage_s=st.floats(1, 20_000), rto_max_ms=st.sampled_from([1000, 2000, 120_000]))

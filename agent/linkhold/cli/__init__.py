@@ -44,17 +44,22 @@ COMMANDS = {
         "linkhold.cli.keepalive",
     ),
     "hold": ("pause training or uploads of this node, or of one job", "linkhold.cli.hold"),
-    "explain": ("say what linkhold makes of a kernel log", "linkhold.cli.explain"),
+    "explain": (
+        "say what linkhold makes of a kernel log, or of a message about power",
+        "linkhold.cli.explain",
+    ),
     "maintenance": (
         "announce planned work on a node or group, so that nobody is paged",
         "linkhold.cli.maintenance",
     ),
     "relay": ("bring alerts from the fleet's brokers to Alertmanager", "linkhold.cli.relay"),
     "resume": ("end what `linkhold hold` began", "linkhold.cli.resume"),
+    "report": ("write a page about a time: outages, causes, what they cost", "linkhold.cli.report"),
     "restore": ("take back everything that linkhold changed here", "linkhold.cli.restore"),
     "setup": ("install linkhold as a service of this host, or remove it", "linkhold.cli.setup"),
     "status": ("show how this node is", "linkhold.cli.status"),
     "survive": ("show which outage a running job survives", "linkhold.cli.survive"),
+    "top": ("show all nodes of the fleet, the worst first", "linkhold.cli.top"),
 }
 
 

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from linkhold import paths
 from linkhold.cli import diagnose_sources as given
+from linkhold.cli.console import Console
 from linkhold.cli.events import seconds
 from linkhold.cli.explain_kernel_log import shown
 from linkhold.control import ControlClient
@@ -124,7 +124,7 @@ def _publish(told: dict[str, Any]) -> tuple[str, str]:
 @contextmanager
 def _progress(*, hidden: bool) -> Iterator[Callable[[str, bool], None]]:
     """Show on a terminal which steps are under way."""
-    console = Console(stderr=True, highlight=False, markup=False)
+    console = Console(stderr=True)
     under_way: list[str] = []
     if hidden or not console.is_terminal:
         yield lambda _step, _ended: None
@@ -144,10 +144,12 @@ def _progress(*, hidden: bool) -> Iterator[Callable[[str, bool], None]]:
 def show(found: Diagnosis, doubt: str = "") -> None:
     """Print the verdict first, then what else is wrong, then the evidence."""
     on_terminal = sys.stdout is not None and sys.stdout.isatty()
-    console = Console(highlight=False, markup=False, width=None if on_terminal else PIPE_COLUMNS)
+    width = None if on_terminal else PIPE_COLUMNS
+    console = Console(width=width)
     _show_verdict(console, found.verdict)
     for other in found.also:
-        console.print(f"also ({other.place.value}, {other.sure.value}): {shown(other.sentence)}.")
+        where = f"{other.place.value}, {other.sure.value}"
+        console.print(f"also ({where}): {shown(other.sentence)}.", soft_wrap=True)
     console.print()
     if console.width < TABLE_COLUMNS:
         _show_rows(console, found)

@@ -85,7 +85,7 @@ def agent(run_dir: Path) -> AgentFacts:
     """Return what a running agent says of this node; never raises."""
     found = find_state(run_dir)
     if found.document is None or found.problem:
-        return AgentFacts(running=False)
+        return AgentFacts(running=False, mute=found.mute)
     document = found.document
     return AgentFacts(
         running=True,

@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from linkhold import config
+from linkhold.cli.console import Console
 from linkhold.cli.shown import duration
 from linkhold.decide.audit import sentence, summary, timer_name
 from linkhold.decide.audit.report import in_order
@@ -167,7 +167,7 @@ def _end(address: str, port: int) -> str:
 def _show(found: list[Audited], closing: str, unseen: list[str]) -> None:
     on_terminal = sys.stdout is not None and sys.stdout.isatty()
     width = None if on_terminal else PIPE_COLUMNS
-    console = Console(highlight=False, markup=False, width=width)
+    console = Console(width=width)
     away = [one for one in found if not one.loopback]
     local = [one for one in found if one.loopback]
     for title, rows in (("connections", away), ("on loopback (need nothing)", local)):

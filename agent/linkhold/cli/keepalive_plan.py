@@ -7,11 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
 from linkhold import config
 from linkhold.actuators import namespaces
+from linkhold.cli.console import Console
 from linkhold.cli.shown import duration
 from linkhold.decide.keepalive.sysctls import (
     BUSY,
@@ -123,7 +123,7 @@ def _namespace(rules: Rules, values: Values) -> dict[str, Any]:
 
 
 def _show(document: dict[str, Any]) -> None:
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = Console(soft_wrap=True)
     host = document["namespaces"][0]
     console.print(_headline(document, host))
     for why in document["why"]:

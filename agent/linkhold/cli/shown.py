@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,23 +66,28 @@ def clock(rfc3339: str) -> str:
 class Found:
     """A state document and where it came from.
 
-    ``problem`` is empty when a running agent gave a fresh state, else it says what is wrong.
+    ``problem`` is empty when a running agent gave a fresh state, else it says what is wrong;
+    ``mute`` is the reason where an agent is there and does not answer.
     """
 
     document: Mapping[str, Any] | None
     problem: str = ""
+    mute: str = ""
 
 
 def find_state(run_dir: Path) -> Found:
     """Ask the agent for its state, or read what it left behind. Never raises."""
+    mute = False
     try:
         client = ControlClient(run_dir / paths.CONTROL_SOCKET)
+        mute = True
         try:
             return Found(client.ask("state")["state"])
         finally:
             client.close()
     except (LinkholdError, KeyError) as error:
-        return _left_behind(run_dir / paths.STATE_FILE, str(error))
+        found = _left_behind(run_dir / paths.STATE_FILE, str(error))
+        return replace(found, mute=str(error)) if mute else found
 
 
 def _left_behind(path: Path, why: str) -> Found:

@@ -7,11 +7,11 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from linkhold.cli import status_beyond, status_power
+from linkhold.cli.console import Console
 from linkhold.cli.hold import described
 from linkhold.cli.shown import add_run_dir, clock, duration, find_state, run_dir_of
 from linkhold.decide.bond_paths import SLOW_MS
@@ -76,7 +76,7 @@ def show(document: Mapping[str, Any]) -> None:
     on_terminal = sys.stdout is not None and sys.stdout.isatty()
     # A pipe or file has no width; a table cut to 80 columns would be of no use there.
     width = None if on_terminal else PIPE_COLUMNS
-    console = Console(highlight=False, markup=False, width=width)
+    console = Console(width=width)
     detail = document["detail"]
     console.print(_headline(document))
     holds = document.get("holds", ())

@@ -24,7 +24,7 @@ def rows(detail: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         yield (
             name,
             one["kind"],
-            f"{one['state']} (silent)" if one["stale"] else one["state"],
+            _state(one),
             "-" if left_s is None else duration(left_s),
             "-" if charge is None else f"{charge:.0f} %",
             age,
@@ -32,8 +32,21 @@ def rows(detail: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         )
 
 
+def _state(one: Mapping[str, Any]) -> str:
+    if one["kind"] == "feeds" and not one["stale"]:
+        return "degraded" if one["degraded"] else "-"  # feeds do not tell of mains
+    return f"{one['state']} (silent)" if one["stale"] else str(one["state"])
+
+
 def lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each notice, for the earliest end, and for who tells nothing."""
+    """Yield a line for planned work, each notice, the earliest end, and for who tells nothing."""
+    work = document.get("maintenance")
+    if work:
+        left = _left(work["until_mono_ns"]).replace("in ", "for ")
+        yield (
+            f"maintenance until {clock(work['until'])} ({left}), by {work['by']}: {work['why']}; "
+            "nobody is paged for this node"
+        )
     for notice in document["notices"]:
         planned = ", planned" if notice.get("planned") else ""
         end = f", at {clock(notice['deadline'])} ({_left(notice['deadline_mono_ns'])})"

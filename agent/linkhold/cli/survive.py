@@ -13,11 +13,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from linkhold.cli.bond import told_to_programs
+from linkhold.cli.console import Console
 from linkhold.cli.shown import duration
 from linkhold.config.units import quantity
 from linkhold.decide.survival import Effect, budget, sentence
@@ -131,7 +131,7 @@ def _layer(layer: Layer, need_s: float | None) -> dict[str, Any]:
 
 def _show(budgets: list[Budget], need_s: float | None, unseen: list[str]) -> None:
     on_terminal = sys.stdout is not None and sys.stdout.isatty()
-    console = Console(highlight=False, markup=False, width=None if on_terminal else PIPE_COLUMNS)
+    console = Console(width=None if on_terminal else PIPE_COLUMNS)
     for one in budgets:
         _say(console, sentence(one))
         if need_s is not None:

@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from linkhold.client.data.gate import Gate
+    from linkhold.client.data.loader import Counts
     from linkhold.client.pause import Pause
     from linkhold.client.settings import Settings
     from linkhold.client.voice import Voice
+
+
+MOST_LOADERS = 256
+"""So many loaders are counted together, the newest ones."""
 
 
 class DataCalls:
@@ -16,6 +22,7 @@ class DataCalls:
     _settings: Settings
     _voice: Voice
     _pause: Pause
+    _read: tuple[Counts, ...] = ()
 
     def data(self, loader: Any, *, max_wait_s: float = 900.0, max_rebuilds: int = 20) -> Any:
         """Return a torch DataLoader's batches, in its order, through outages and dead workers.
@@ -37,11 +44,21 @@ class DataCalls:
             raise TypeError(f"max_rebuilds: {max_rebuilds!r} is no whole number")
         if max_rebuilds < 0:
             raise ValueError(f"max_rebuilds: {max_rebuilds} is less than 0")
-        return data.surviving(
+        made = data.surviving(
             loader,
             policy=data.policy_for(max_wait_s),
-            gate=data.StateGate(self._settings.run_dir),
+            gate=self._data_gate(),
             voice=self._voice,
             max_rebuilds=max_rebuilds,
             on_wait=self._pause.feed,
         )
+        counts = getattr(made, "base_dataloader", made).counts
+        if counts not in self._read:
+            self._read = (*self._read, counts)[-MOST_LOADERS:]
+        return made
+
+    def _data_gate(self) -> Gate:
+        """Return what says whether a read can succeed; it goes to the workers."""
+        from linkhold.client.data.gate import StateGate  # noqa: PLC0415 - as above
+
+        return StateGate(self._settings.run_dir)

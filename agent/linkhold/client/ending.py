@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
-from linkhold.client import launcher, marker
+from linkhold.client import launcher, marker, summary
 from linkhold.client.agreement.torch_group import Late
 from linkhold.client.agreement.vector import OutOfStep, Reason
 from linkhold.client.boundary import ALONE, Boundary
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 EXIT_RESERVE_S = 5.0
 """Left of a stop's deadline for the interpreter to end."""
 DRAIN_S = 60.0
+MOST_CODE = 255
 DRAIN_AFTER_ERROR_S = 5.0
 
 
@@ -38,20 +39,12 @@ class Ending(Boundary, Readings, UploadCalls):
         are finished as in :meth:`close`, until 5 s before the deadline, for 60 s without one.
         While they are on hold and none is under way it waits no longer than 60 s in a row,
         however far away the deadline is. Then ranks that agree wait for each other, as one may
-        still be saving, and torchrun, which would start them again, is ended.
+        still be saving, and torchrun, which would start them again, is ended. Raises
+        :class:`ValueError` for what is no exit code.
         """
-        reason, left_s = self.stop_reason or "asked by the program", self.seconds_left
-        content = {"reason": reason, "at": rfc3339(time.time()), "step": self._step, "code": code}
-        problem = marker.leave({**content, "pid": os.getpid()})
-        if problem is not None:
-            self._voice.warning(f"no stop marker for the launcher: {problem}")
-        self._voice.info(f"ending at step {self._step}, exit code {code}: {reason}")
-        end_s = None if left_s is None else time.monotonic() + left_s - EXIT_RESERVE_S
-        self._finish(DRAIN_S if left_s is None else max(0.0, left_s - EXIT_RESERVE_S), DRAIN_S)
-        if self._together is not None:
-            self._wait_for_others(self._together, end_s)
-        self._end_agreement()
-        self._end_launcher()
+        if isinstance(code, bool) or not isinstance(code, int) or not 0 <= code <= MOST_CODE:
+            raise ValueError(f"exit: {code!r} is no exit code; 0 to {MOST_CODE} are")
+        self._leave(self.stop_reason or self._pause.gave_up or "asked by the program", code)
         raise SystemExit(code)
 
     def close(self, drain_s: float = DRAIN_S) -> None:
@@ -66,12 +59,30 @@ class Ending(Boundary, Readings, UploadCalls):
             self._part(self._together)
         self._end_agreement()
 
+    def _leave(self, reason: str, code: int) -> None:
+        """Do all of :meth:`exit` but the end of this process."""
+        left_s = self.seconds_left
+        content = {"reason": reason, "at": rfc3339(time.time()), "step": self._step, "code": code}
+        problem = marker.leave({**content, "pid": os.getpid()})
+        if problem is not None:
+            self._voice.warning(f"no stop marker for the launcher: {problem}")
+        self._voice.info(f"ending at step {self._step}, exit code {code}: {reason}")
+        end_s = None if left_s is None else time.monotonic() + left_s - EXIT_RESERVE_S
+        self._finish(DRAIN_S if left_s is None else max(0.0, left_s - EXIT_RESERVE_S), DRAIN_S)
+        if self._together is not None:
+            self._wait_for_others(self._together, end_s)
+        self._end_agreement()
+        self._end_launcher()
+
     def _finish(self, drain_s: float, held_s: float) -> None:
         """End all but the agreement with other ranks."""
         if self._closed:
             return
         self._closed = True
         self._end_uploads(drain_s, held_s)
+        said = summary.line(self.numbers)
+        if said:
+            self._voice.info(said)
         self._source.remove(self._raise_attention)
         self._source.neglect(self._cover.tick)
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from linkhold.client.decision import STALE_S
 from linkhold.client.hold import Hold
 from linkhold.client.pause import Clock
-from linkhold.client.settings import Settings, causes, given_timers
+from linkhold.client.settings import Settings, given_timers, several
+from linkhold.client.summary import Tally
 from linkhold.client.upload import Uploader
 from linkhold.client.upload_handle import Upload, push_once
 from linkhold.client.voice import Memo
@@ -29,6 +30,8 @@ from linkhold.wire import StateView
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from linkhold.client.data.gate import Gate
+
 START_NS = 1_000_000_000_000
 SILENT_NS = int((STALE_S + 1) * 1e9)
 UNCHANGED: Any = object()
@@ -40,7 +43,8 @@ class FakeHold(Hold):
     Takes what :meth:`Hold.connect` takes about the job, what :meth:`set` takes, and ``sleep``,
     called with each slice of a hold in seconds: there a test lets the trouble end. Time passes
     only in :meth:`advance` and in holds. Uploads run at once, one attempt each, or wait for the
-    gate. ``log`` holds every line that a person would have read.
+    gate. Reads of :meth:`data` are tried again in real time, whatever the state says. ``log``
+    holds every line that a person would have read.
 
     >>> from linkhold.client import Hold
     >>> hold = Hold.fake(network="down", training="hold", cause="eth0 lost carrier")
@@ -78,7 +82,7 @@ class FakeHold(Hold):
         self._user_sleep = sleep
         self._fake = _Source()
         settings = Settings(
-            hold_on=causes(hold_on),
+            hold_on=several("hold_on", hold_on),
             checkpoint_every_steps=checkpoint_every_steps,
             checkpoint_every_s=checkpoint_every_s,
             checkpoint_to=checkpoint_to,
@@ -150,6 +154,11 @@ class FakeHold(Hold):
         given_timers(time_s, interval_s, probes)
         return self.covered
 
+    def _data_gate(self) -> Gate:
+        from linkhold.client.data.gate import NoGate  # noqa: PLC0415 - who needs no data pays nothing
+
+        return NoGate()
+
     def _sleep(self, seconds: float) -> None:
         self.advance(seconds)
         if self._user_sleep is not None:
@@ -166,7 +175,9 @@ class FakeHold(Hold):
 
     def _make_uploader(self) -> Uploader:
         source = self._fake
-        return _Inline(lambda: source.gate, 0.0, self._voice)
+        made = _Inline(lambda: source.gate, 0.0, self._voice)
+        made.tally = Tally(lambda: self._now_ns / 1e9)
+        return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a fake Hold stays in the test that made it")
@@ -238,6 +249,7 @@ class _Inline(Uploader):
                 upload.finish(error)
             else:
                 upload.finish()
+            self.tally.ended(upload)
 
     def drain(self, timeout_s: float, held_s: float = 0.0) -> tuple[str, ...]:
         del timeout_s, held_s

@@ -17,7 +17,7 @@ from linkhold.client.data_calls import DataCalls
 from linkhold.client.decision import NOBODY
 from linkhold.client.ending import Ending
 from linkhold.client.listener import Source, listener_for
-from linkhold.client.pause import Clock, Pause
+from linkhold.client.pause import Clock, GiveUp, Pause
 from linkhold.client.settings import (
     SPOOL_BYTES,
     SPOOL_COUNT,
@@ -25,10 +25,11 @@ from linkhold.client.settings import (
     Settings,
     absolute,
     addresses,
-    causes,
     given_timers,
+    several,
 )
-from linkhold.client.voice import Voice
+from linkhold.client.summary import calls_so_far
+from linkhold.client.voice import Voice, checked
 
 if TYPE_CHECKING:
     import os
@@ -67,6 +68,7 @@ class Hold(Ending, DataCalls):
         self._view: StateView | None = None
         self._checkpoints = Checkpoints(settings, self._voice, self._clock.now_ns())
         self._step = 0
+        self._calls_before = calls_so_far()
         self._pause = Pause(self._clock, self._voice, settings.max_hold_s)
         self._cover = cover.Cover(settings.exclusions, self._wanted_idle_s(), self._voice)
         self._uploader: Uploader | None = None
@@ -106,7 +108,8 @@ class Hold(Ending, DataCalls):
         node's, the user's). ``hold_on=("network",)`` holds training itself while the network is
         down. ``checkpoint_to="remote"`` is for those who save straight over the network: no
         checkpoint is due while uploads are on hold, not even one that the agent asks for. A hold
-        longer than ``max_hold_s`` raises :class:`GiveUp` out of :meth:`step`. After a hold,
+        longer than ``max_hold_s`` raises :class:`GiveUp` out of :meth:`step`; out of a ``with``
+        block of the Hold it ends the program as :meth:`exit` does. After a hold,
         uploads start within ``upload_spread_s``, at random. ``cover`` gives keepalive to this
         process's TCP sockets, see :meth:`cover_sockets`; not to those with an excluded port,
         local or remote, or peer (an address).
@@ -125,26 +128,26 @@ class Hold(Ending, DataCalls):
         Raises :class:`TypeError` or :class:`ValueError` for an argument that is wrong.
         """
         settings = Settings(
-            run_dir=absolute(run_dir),
-            hold_on=causes(hold_on),
+            run_dir=absolute("run_dir", run_dir),
+            hold_on=several("hold_on", hold_on),
             checkpoint_every_steps=checkpoint_every_steps,
             checkpoint_every_s=checkpoint_every_s,
             checkpoint_to=checkpoint_to,
             max_hold_s=max_hold_s,
             upload_spread_s=upload_spread_s,
             cover=cover,
-            cover_exclude_ports=tuple(cover_exclude_ports),
+            cover_exclude_ports=several("cover_exclude_ports", cover_exclude_ports),
             cover_exclude_peers=addresses(cover_exclude_peers),
             wait_s=wait_s,
             agree=agree,
-            spool=absolute(spool),
+            spool=absolute("spool", spool),
             spool_max_bytes=spool_max_bytes,
             spool_max_count=spool_max_count,
             spool_free_floor_bytes=spool_free_floor_bytes,
         )
-        feed = watchdogs.heartbeat_of(heartbeat)
+        feed, told = watchdogs.heartbeat_of(heartbeat), Voice(checked(logger))
         listener = listener_for(settings.run_dir)
-        hold = cls(settings, listener, voice=Voice(logger))
+        hold = cls(settings, listener, voice=told)
         hold.on_wait = feed
         hold._listen()
         listener.wait_first(wait_s)
@@ -229,6 +232,8 @@ class Hold(Ending, DataCalls):
     ) -> None:
         if kind is None:
             self.close()
+        elif isinstance(error, GiveUp):
+            self._leave(str(error), error.exit_code)  # torchrun would start all ranks again
         else:
             self._close_after_error()
 

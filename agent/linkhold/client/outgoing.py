@@ -121,7 +121,8 @@ class Outgoing:
             self._spool.close()
         self._uploader.close()
         if left:
-            self._voice.warning(f"{len(left)} uploads not done: {', '.join(left)}{self._fate()}")
+            what = "upload" if len(left) == 1 else "uploads"
+            self._voice.warning(f"{len(left)} {what} not done: {', '.join(left)}{self._fate()}")
 
     def after_fork(self) -> None:
         """Forget in a child what the parent uploads; it makes an Outgoing of its own."""

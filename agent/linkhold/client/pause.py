@@ -46,10 +46,14 @@ class Pause:
 
     def __init__(self, clock: Clock, voice: Voice, max_hold_s: float) -> None:
         self.waiting_for: str | None = None
+        self.gave_up: str | None = None
+        """Why :class:`GiveUp` was raised, None when it was not or training went on."""
         self.on_wait: Callable[[], object] | None = None
         self._clock = clock
         self._voice = voice
         self.max_hold_s = max_hold_s
+        self.holds = 0
+        """How many holds there were."""
         self._earlier_s = 0.0
         self._began_ns: int | None = None
         self._hook_failed = False
@@ -66,7 +70,7 @@ class Pause:
 
     def give_up(self) -> GiveUp:
         """Return what is raised at the limit."""
-        text = f"on hold for {self.max_hold_s:g} s, the limit: {self.waiting_for}"
+        text = self.gave_up = f"on hold for {self.max_hold_s:g} s, the limit: {self.waiting_for}"
         self._voice.warning(f"giving up, exit code {RESUMABLE}: {text}")
         return GiveUp(text)
 
@@ -77,6 +81,8 @@ class Pause:
         the sleep.
         """
         self._began_ns, self.waiting_for = self._clock.now_ns(), why
+        self.gave_up = None
+        self.holds += 1
         self._voice.warning(f"training on hold: {why}")
         try:
             self._sleep_while(look)

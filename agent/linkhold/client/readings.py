@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkhold.client import decision, saves
+from linkhold.client.summary import collect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,9 +14,12 @@ if TYPE_CHECKING:
     from linkhold.client.boundary import Together
     from linkhold.client.checkpoints import Checkpoints
     from linkhold.client.cover import Cover
+    from linkhold.client.data.loader import Counts
     from linkhold.client.decision import Guidance
     from linkhold.client.listener import Source
     from linkhold.client.pause import Clock, Pause
+    from linkhold.client.summary import Numbers
+    from linkhold.client.upload import Uploader
 
 
 class Readings:
@@ -28,6 +32,9 @@ class Readings:
     _pause: Pause
     _together: Together | None
     _source: Source
+    _uploader: Uploader | None
+    _read: tuple[Counts, ...]
+    _calls_before: tuple[int, int]
 
     @property
     def local_only(self) -> bool:
@@ -65,6 +72,12 @@ class Readings:
     def held_s(self) -> float:
         """Seconds that training has been on hold so far, the current hold included."""
         return self._pause.held_s
+
+    @property
+    def numbers(self) -> Numbers:
+        """What this Hold was good for so far: see :class:`linkhold.client.summary.Numbers`."""
+        tally = None if self._uploader is None else self._uploader.tally
+        return collect(self._pause.held_s, self._pause.holds, tally, self._read, self._calls_before)
 
     @property
     def waiting_for(self) -> str | None:

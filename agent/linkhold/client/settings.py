@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+import os
 import socket
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from linkhold.model.cover import PROBES, SECONDS_MOST, Exclusions, plain, timers_for
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable
-
     from linkhold.model.keepalive import Timers
+
+T = TypeVar("T")
 
 HOLD_CAUSES = ("network",)
 """The causes for which a job can ask to be held (``hold_on``)."""
@@ -80,10 +81,13 @@ class Settings:
         return Exclusions(ports, frozenset(map(plain, self.cover_exclude_peers)))
 
 
-def causes(value: Iterable[str]) -> tuple[str, ...]:
-    """Return ``hold_on`` as a tuple; raises :class:`TypeError` for a bare text."""
-    if isinstance(value, str):
-        raise TypeError(f'hold_on: write ("{value}",) instead of "{value}"')
+def several(name: str, value: Iterable[T]) -> tuple[T, ...]:
+    """Return the values of an argument that takes several.
+
+    Raises :class:`TypeError` for a single one, of which there would be letters.
+    """
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise TypeError(f"{name}: write [{value!r}] instead of {value!r}")
     return tuple(value)
 
 
@@ -92,16 +96,14 @@ def addresses(value: Iterable[str]) -> tuple[str, ...]:
 
     Raises :class:`TypeError` for a bare text, :class:`ValueError` for what is no address.
     """
-    if isinstance(value, str):
-        raise TypeError(f'cover_exclude_peers: write ("{value}",) instead of "{value}"')
-    return tuple(_address(peer) for peer in value)
+    return tuple(_address(peer) for peer in several("cover_exclude_peers", value))
 
 
 def _address(peer: str) -> str:
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             return socket.inet_ntop(family, socket.inet_pton(family, peer.partition("%")[0]))
-        except (OSError, ValueError):
+        except (OSError, ValueError, AttributeError):
             continue
     raise ValueError(f"cover_exclude_peers: {peer!r} is no IP address")
 
@@ -118,9 +120,16 @@ def given_timers(time_s: int | None, interval_s: int | None, probes: int | None)
     return replace(timers_for(time_s), **values) if values else None
 
 
-def absolute(folder: str | os.PathLike[str] | None) -> Path | None:
-    """Return a given run folder as it will still be right after a change of directory."""
-    return None if folder is None else Path(folder).expanduser().absolute()
+def absolute(name: str, folder: str | os.PathLike[str] | None) -> Path | None:
+    """Return a given folder as it will still be right after a change of directory.
+
+    Raises :class:`TypeError` for what is no path.
+    """
+    if folder is None:
+        return None
+    if not isinstance(folder, (str, os.PathLike)):
+        raise TypeError(f"{name}: {folder!r} is no path")
+    return Path(folder).expanduser().absolute()
 
 
 def _check_causes(names: tuple[str, ...]) -> None:

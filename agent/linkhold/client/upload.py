@@ -20,6 +20,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from linkhold.client import fork
+from linkhold.client.summary import Tally
 from linkhold.client.upload_handle import (
     Elsewhere,
     GiveWay,
@@ -71,6 +72,7 @@ class Uploader:
         self._closed = self._hurry = self._was_held = False
         self._start_at_s = 0.0
         self._newest_taken = -math.inf
+        self.tally = Tally()
         self._renew()
 
     def _renew(self) -> None:
@@ -194,6 +196,8 @@ class Uploader:
             put_back = self._run(upload)
             with self._changed:
                 self._running = None
+                if not put_back:
+                    self.tally.ended(upload)
                 if put_back and not self._closed:
                     bisect.insort(self._waiting, upload, key=attrgetter("order"))
                 self._changed.notify_all()
@@ -221,7 +225,9 @@ class Uploader:
         gate = self._gate()
         if gate is Uploads.HOLD:
             self._was_held = True
+            self.tally.hold(self._waiting)
             return None
+        self.tally.go()
         if gate is Uploads.NEWEST:
             return self._take(self._newest())
         if self._was_held:

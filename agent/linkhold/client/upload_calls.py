@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import random
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,7 @@ class UploadCalls:
     def upload(
         self, source: Any, push: Callable[[Any], object], *, name: str | None = None
     ) -> Upload:
-        """Run ``push(source)`` beside training, when uploads may go; never blocks nor raises.
+        """Run ``push(source)`` beside training, when uploads may go; never blocks.
 
         Uploads run one at a time, in order; an exception of ``push`` is retried with growing
         random pauses. ``push`` must name its destination itself: after a notice the newest goes
@@ -52,8 +53,10 @@ class UploadCalls:
 
         With a spool a local file or folder is copied there, ``push`` gets the copy, which has the
         same last name, and :meth:`resume_uploads` finds it in the next process.
+
+        Raises :class:`TypeError` for a ``push`` that cannot be called, and nothing else.
         """
-        return self._ready().push(source, push, name)
+        return self._ready().push(source, called("upload", push), name)
 
     def upload_to(
         self,
@@ -74,7 +77,7 @@ class UploadCalls:
 
         Raises :class:`TypeError` or :class:`ValueError` for what is no address or path.
         """
-        options = dict(storage_options or {})
+        options = _options(storage_options)
         return self._ready().send(storage.full_address(url, source), source, name, options)
 
     @contextlib.contextmanager
@@ -86,10 +89,11 @@ class UploadCalls:
         :class:`UploadsOnHold`, before the code has begun. After a hold it begins at random within
         ``upload_spread_s``. A hold that comes later does not interrupt the code.
         """
+        limit_s = self._limit_s(timeout_s) if wait else 0.0
         if not self._listening:
             self._listen()
         if self._held():
-            self._wait_for_uploads(self._limit_s(timeout_s) if wait else 0.0)
+            self._wait_for_uploads(limit_s)
         yield
 
     def spooled(self) -> tuple[Spooled, ...]:
@@ -103,7 +107,7 @@ class UploadCalls:
         that no other name claims), the newest first, after the uploads of this process.
         :meth:`upload_to` needs no such call.
         """
-        self._ready().resume(push, name)
+        self._ready().resume(called("resume_uploads", push), name)
 
     def _begin_uploads(self) -> None:
         """Take up what is in the spool; nothing without one."""
@@ -182,6 +186,25 @@ class UploadCalls:
         if self._outgoing is not None:
             self._outgoing.after_fork()
         self._uploader = self._outgoing = None
+
+
+def called(what: str, push: Callable[[Any], object]) -> Callable[[Any], object]:
+    """Return ``push``; raises :class:`TypeError` where it would fail at each of many attempts."""
+    if inspect.iscoroutinefunction(push):
+        raise TypeError(
+            f"{what}: push is a coroutine function; write lambda path: asyncio.run(push(path))"
+        )
+    if not callable(push):
+        raise TypeError(
+            f"{what}: push is {push!r}, which cannot be called; write {what}(..., push)"
+        )
+    return push
+
+
+def _options(given: dict[str, Any] | None) -> dict[str, Any]:
+    if given is None or isinstance(given, dict):
+        return dict(given or {})
+    raise TypeError(f"upload_to: storage_options is {given!r}, and no dict")
 
 
 def _still(why: str, waited_s: float) -> str:

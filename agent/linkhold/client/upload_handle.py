@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import os
 import threading
@@ -69,6 +70,8 @@ class Upload:
         self.retryable = retryable
         self.kept = False
         """Whether it ended undone and stays in the spool for the next process."""
+        self.kept_back = False
+        """Whether it has waited because it could not have worked."""
         self.attempts = 0
         """How often ``push`` was called."""
         self.error: BaseException | None = None
@@ -115,11 +118,20 @@ def asked_s(error: BaseException) -> float:
 
 
 def push_once(upload: Upload) -> None:
-    """Call ``push`` one time; raises what it raises, and says clearly that a file is gone."""
+    """Call ``push`` one time; raises what it raises.
+
+    Raises :class:`LinkholdError` for a file that is gone, and for a ``push`` that only promises.
+    """
     if is_gone(upload.source):
         raise LinkholdError(f"{upload.source} is gone: it was removed before it was uploaded")
     upload.attempts += 1
-    upload.push(upload.source)
+    promised = upload.push(upload.source)
+    if inspect.isawaitable(promised):
+        getattr(promised, "close", int)()  # or Python would warn that nobody awaited it
+        raise LinkholdError(
+            f"nothing was uploaded: push returned {type(promised).__name__} instead of uploading; "
+            "write lambda path: asyncio.run(push(path))"
+        )
 
 
 def words(error: BaseException) -> str:

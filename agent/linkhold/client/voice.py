@@ -52,6 +52,13 @@ class Voice:
         self._logger.log(level, "%s", text)
 
 
+def checked(logger: logging.Logger | None) -> logging.Logger | None:
+    """Return what is a logger; raises :class:`TypeError` for anything else."""
+    if logger is None or callable(getattr(logger, "log", None)):
+        return logger
+    raise TypeError(f'logger: {logger!r} is no logger; write logging.getLogger("train")')
+
+
 class Memo(Voice):
     """Keeps what was said, for tests of training code."""
 

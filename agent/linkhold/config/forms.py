@@ -112,6 +112,10 @@ def _is_path(text: str) -> bool:
     return text.startswith("/") and not text.endswith("/") and len(text.encode()) <= _MAX_PATH
 
 
+def _is_prom(text: str) -> bool:
+    return _is_path(text) and text.endswith(".prom")
+
+
 def _is_topic(text: str) -> bool:
     """Tell whether ``text`` is a topic filter (MQTT v5, 4.7) of something that may be read.
 
@@ -148,6 +152,7 @@ _CHECKS: dict[str, tuple[Callable[[str], bool], str]] = {
     "member": (_is_member, "is no interface name, MAC of a NIC or bus path"),
     "port": (_is_port, "is no port"),
     "path": (_is_path, "is no absolute path of a file"),
+    "prom": (_is_prom, "is no absolute path that ends in .prom"),
     "topic": (_is_topic, "is no topic to listen to"),
     "word": (_is_word, "holds a space, a quote or a backslash"),
     "safe": (is_topic_safe, "cannot be one level of an MQTT topic"),

@@ -13,9 +13,8 @@ class MetricsSettings:
 
     textfile: str = option(
         "",
-        "file for node_exporter's textfile collector, written at each heartbeat; its name ends "
-        "in .prom",
-        path=True,
+        "file for node_exporter's textfile collector, written at each heartbeat",
+        prom=True,
         example="/var/lib/prometheus/node-exporter/linkhold.prom",
     )
     listen: str = option(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from linkhold.config.settings import Settings
 
 KERNEL = "kernel"
+FEEDS = "feeds"
 """The name of the kernel's own view among the sources."""
 GENERIC_KEYS = ("status_topic", "path", "pattern", "present", "absent", "invert")
 SEVERAL = frozenset(
@@ -68,8 +69,8 @@ def _names(power: PowerSettings) -> Iterator[Finding]:
         *((("power", "mqtt", number), one.name) for number, one in enumerate(power.mqtt)),
     ]
     for key, name in named:
-        if name == KERNEL:
-            text = f"{shown(KERNEL)} is the kernel's own view; allowed: another name"
+        if name in {KERNEL, FEEDS}:
+            text = f"{shown(name)} is the kernel's own view; allowed: another name"
             yield Finding((*key, "name"), text)
         before = first.setdefault(name, key)
         if before != key:

@@ -73,6 +73,10 @@ def _example_entry(option: Option, indent: str) -> Iterator[str]:
 def _example(option: Option, indent: str, first: str) -> Iterator[str]:
     """Yield one key of an example; ``first`` stands before the key (``- `` in a list)."""
     yield from _comment(option, indent)
+    if option.kind is Kind.TABLE:
+        yield f"{first}{option.name}:"
+        yield from _example_entry(option, indent + "  ")
+        return
     if option.kind is not Kind.OPTIONAL:
         yield f"{first}{option.name}: {_shown(option, option.example)}"
         return

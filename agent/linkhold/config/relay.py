@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from linkhold.config.brokers import BrokerSettings, TlsSettings
+from linkhold.config.finding import Finding
 from linkhold.config.metrics import MetricsSettings
 from linkhold.config.option import option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from linkhold.config.finding import Finding
 
 MAX_PLACES = 4096
 
@@ -141,8 +140,6 @@ class RelaySettings:
 
 def relay_contradictions(settings: RelaySettings) -> Iterator[Finding]:
     """Yield what no relay can work with."""
-    from linkhold.config.finding import Finding  # noqa: PLC0415 -- keeps this table importable
-
     if not settings.brokers:
         yield Finding(("brokers",), "no broker; allowed: 1 to 16, all brokers of the fleet")
     if not settings.alertmanagers and not settings.apprise_file:

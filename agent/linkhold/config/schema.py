@@ -42,6 +42,7 @@ FORMS = {
     "new_interface": "1 to 15 bytes without space, /, : and %, not lo, all or default",
     "member": "an interface name, a MAC (aa:bb:cc:dd:ee:ff) or a bus path (0000:3b:00.0, 1-1:1.0)",
     "path": "an absolute path",
+    "prom": "an absolute path that ends in .prom, else node_exporter does not read it",
     "topic": "an MQTT topic filter (+ a whole level, # at the end) that is none of commands",
     "word": "printable text without spaces and quotes",
     "port": "a port, 1 to 65535",

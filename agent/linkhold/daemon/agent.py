@@ -139,6 +139,7 @@ class Agent:
         self._previous = opened.position
         new_boot = opened.position is not None and not self._memory.restored
         self._keepers.begin(self._memory.state, new_boot=new_boot)
+        self._sensor.remember(self._memory.state.host)
         first = self._watcher.start()  # before the stored state is shown as if it were of now
         data = started_data(self._context, opened.position, stored)
         # Published together: whoever sees a state sees what the first look found.
@@ -253,7 +254,8 @@ class Agent:
         if health_text(health.status, health.reason) != self._memory.state.agent.outbox:
             self._decide(health)
         await heal_run_dir(self._start.run_dir, self._control)
-        self._publisher.heartbeat(self._memory.state, host.now())
+        metrics = self._context.settings.metrics
+        self._publisher.heartbeat(self._memory.state, host.now(), metrics)
         self._service.show(self._memory.state)
 
     def _document(self) -> bytes:

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from linkhold.sensors.kmsg import KmsgSensor
 
 POSITION = "kernel-log.json"
-SAVE_S = 0.5
 LOOK_S = 5.0
 """How often an open incident is compared with the link, and the position is saved."""
 
@@ -49,6 +48,7 @@ class KernelLogKeeper:
         self._loop = asyncio.get_running_loop()
         self._position = LogPosition(run_dir / POSITION)
         self._to_save: Position | None = None
+        self._told_last = False
         self._sensor: KmsgSensor | JournalSensor | None = None
         self._host = HostNetwork()
         self._pci = PciView()
@@ -89,19 +89,18 @@ class KernelLogKeeper:
         for task in (self._task, self._look):
             if task is not None:
                 task.cancel()
+        self._save()
         if self._sensor is not None:
             self._sensor.stop()
             self._sensor = None
-        self._save()
 
     async def _look_at_bus(self) -> None:
         self._pci = await in_thread(lambda: pci.look(Reader(Path("/"))))
 
     async def _run(self) -> None:
         await self._look_at_bus()
-        position = self._position.load() or (Position("") if self._new_boot else None)
         try:
-            self._sensor = kernel_log.start(boot_id(), position, self._take, self._loop)
+            self._sensor = kernel_log.start(boot_id(), self._begin_at(), self._take, self._loop)
         except Unavailable as error:
             self._problem = str(error)
             log.warning("%s", error)
@@ -110,7 +109,23 @@ class KernelLogKeeper:
             await asyncio.sleep(LOOK_S)
             if self._incidents.open:
                 self._settle(look(self._incidents, self._facts(), time.monotonic_ns()))
-            self._save()
+            if not self._told_last:
+                self._save()
+            self._told_last = False
+
+    def _begin_at(self) -> Position | None:
+        """Return where reading goes on.
+
+        What was told is stored with its position, in one transaction; the file says how far the
+        reading came since, where nothing was told.
+        """
+        own = boot_id()
+        found = (self._position.load(), self._shown.position)
+        known = [one for one in found if one is not None]
+        here = [one for one in known if one.boot_id == own]
+        if here:
+            return max(here, key=lambda one: one.sequence)
+        return known[0] if known else Position("") if self._new_boot else None
 
     def _take(self, reading: KernelLogReading) -> None:
         """Fold one turn of records in."""
@@ -126,9 +141,10 @@ class KernelLogKeeper:
         self._to_save = reading.position
         if changes or lost or problem != self._problem:
             self._problem = problem
-            self._tell(changes)
-            # What is told is on its way to the disk: a crash must not tell it again.
-            self._loop.call_later(SAVE_S, self._save)
+            # What is told is on its way to the disk, with this position. The file waits for a look
+            # without news: it must never be ahead of what a crash leaves of the events.
+            self._told_last = True
+            self._tell(changes, reading.position)
 
     def _absorb(self, record: Record, facts: Mapping[str, LinkFacts]) -> tuple[IncidentChange, ...]:
         finding = classify(record.text, record.device, self._pci)
@@ -141,15 +157,23 @@ class KernelLogKeeper:
         if done.changes:
             self._tell(done.changes)
 
-    def _tell(self, changes: tuple[IncidentChange, ...] | list[IncidentChange]) -> None:
-        shown = KernelLog(tuple(self._incidents.open.values()), self._lost, self._problem)
+    def _tell(
+        self,
+        changes: tuple[IncidentChange, ...] | list[IncidentChange],
+        position: Position | None = None,
+    ) -> None:
+        at = position or self._shown.position
+        shown = KernelLog(tuple(self._incidents.open.values()), self._lost, self._problem, at)
         happened = incident_view.news(changes, time.monotonic_ns())
         if shown != self._shown or happened:
             self._shown = shown
             self._report(KernelLogNews(shown, tuple(happened)))
 
     def _save(self) -> None:
+        """Keep how far the log was read, lines that mean nothing included."""
         position, self._to_save = self._to_save, None
+        if self._sensor is not None and self._sensor.position is not None:
+            position = self._sensor.position
         if position is None:
             return
         try:

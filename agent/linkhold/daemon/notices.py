@@ -14,7 +14,7 @@ from linkhold.daemon.host import now
 from linkhold.daemon.log import log
 from linkhold.decide.notices import Memory, by_urgency, step
 from linkhold.decide.notices.services import SERVICES, VENDORS_BY_CLOUD
-from linkhold.decide.notices.shutdown import shutdown_notice
+from linkhold.decide.notices.shutdown import awaited, shutdown_notice
 from linkhold.decide.readings import NoticesReading
 from linkhold.model import Unavailable
 from linkhold.model.power_view import NoticesView
@@ -23,11 +23,12 @@ from linkhold.sensors.logind import LogindSensor
 from linkhold.sensors.system_bus import BUS
 from linkhold.survey import cloud
 from linkhold.survey.files import Reader
+from linkhold.survey.listeners import listeners
 from linkhold.survey.training import Finder
 from linkhold.threads import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
     from typing import Any
 
     from linkhold.config.power import NoticeSettings
@@ -147,15 +148,16 @@ class NoticesKeeper:
     async def _let_go(self, sensor: LogindSensor, until_s: float) -> None:
         """Let the shutdown go on when no training is left, or when its time is over."""
         finder, began_s = Finder(), time.monotonic()
-        left = 0
+        left, pids = frozenset[int](), frozenset[int]()
+        quiet: Mapping[int, int] = {}
         while time.monotonic() < until_s:
-            left = len((await in_thread(lambda: finder.find(Reader(Path("/"))))).processes)
+            pids, listening = await in_thread(lambda: _training(finder))
+            left, quiet = awaited(pids, listening, quiet, time.monotonic_ns())
             if not left or not sensor.holds:
                 break
             await asyncio.sleep(min(TRAINERS_S, max(0.0, until_s - time.monotonic())))
         waited_s = time.monotonic() - began_s
-        why = f"{left} training processes are left" if left else "no training process is left"
-        log.info("the shutdown goes on after %.1f s: %s", waited_s, why)
+        log.info("the shutdown goes on after %.1f s: %s", waited_s, _left_text(pids, left))
         sensor.release()
         self._locked = False
         self._tell(())
@@ -177,6 +179,22 @@ class NoticesKeeper:
             blind[LOGIND] = self._logind_problem
             missed += [LOGIND] if self._logind_heard else []
         return NoticesView(self._cloud, self._locked, blind, tuple(missed))
+
+
+def _training(finder: Finder) -> tuple[frozenset[int], frozenset[int] | None]:
+    """Return the training processes, and which of them listen to the agent. Blocking."""
+    reader = Reader(Path("/"))
+    pids = frozenset(one.pid for one in finder.find(reader).processes)
+    return pids, listeners(reader, pids)
+
+
+def _left_text(there: frozenset[int], left: frozenset[int]) -> str:
+    pids = ", ".join(map(str, sorted(left or there)[:8]))
+    if left:
+        return f"training is left (process {pids})"
+    if there:
+        return f"what is left of training does not listen to the agent (process {pids})"
+    return "no training process is left"
 
 
 async def _guarded(work: Coroutine[Any, Any, None]) -> None:

@@ -8,11 +8,12 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from linkhold.config.power_contradictions import KERNEL
+from linkhold.config.power_contradictions import FEEDS, KERNEL
 from linkhold.daemon.host import now
 from linkhold.daemon.log import log
 from linkhold.daemon.power_sources import KernelPlace, kernel_sensor, mqtt_sensors, upsds
 from linkhold.decide.power import Memory, Rules, repeated, step
+from linkhold.decide.power.feeds import of_feeds
 from linkhold.decide.power.meaning import What
 from linkhold.decide.power.recall import first_until_ns, recall
 from linkhold.decide.power.reports import of_supplies, of_ups
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from linkhold.decide.power.values import Said
     from linkhold.decide.readings import Reading
     from linkhold.model import NodeState
-    from linkhold.model.power_sources import Supply
+    from linkhold.model.power_sources import PsuInput, Supply
     from linkhold.sensors.mqtt_power import MqttPowerSensor
     from linkhold.sensors.nut import NutSensor
     from linkhold.sensors.power_supply import PowerSupplySensor
@@ -57,6 +58,7 @@ class PowerKeeper:
         self._memory = Memory()
         self._rules = Rules(())
         self._kernel_tells = False
+        self._feeds_tell = False
         self._heard: dict[str, int] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -77,6 +79,7 @@ class PowerKeeper:
             return
         self.stop()
         self._kernel_tells = self._kernel_tells and settings.power.kernel
+        self._feeds_tell = self._feeds_tell and settings.power.kernel
         self._set_rules()
         self._memory = replace(self._memory, first_until_ns=first_until_ns(now()))
         self._tasks = [self._loop.create_task(self._guarded(self._start(settings)))]
@@ -112,7 +115,7 @@ class PowerKeeper:
         if settings.power.kernel:
             kernel = kernel_sensor(self._kernel_place)
             self._sensors.append(kernel)
-            self._run(kernel.run(self._take_supplies))
+            self._run(kernel.run(self._take_supplies, self._take_feeds))
         for upsd in upsds(settings.power):
             self._run(self._follow(upsd))
         for listener in mqtt_sensors(settings, self._loop, self._step):
@@ -158,13 +161,25 @@ class PowerKeeper:
             self._set_rules()
         self._step(said)
 
+    def _take_feeds(self, inputs: tuple[PsuInput, ...]) -> None:
+        said = of_feeds(FEEDS, inputs)
+        if said is None:
+            return
+        if not self._feeds_tell:
+            self._feeds_tell = True
+            self._set_rules()
+        self._step(said)
+
     # Decisions.
 
     def _set_rules(self) -> None:
         if self._settings is not None:
             policy = self._settings.policy
             self._rules = rules(
-                self._settings.power, policy.mains_back_s, kernel=self._kernel_tells
+                self._settings.power,
+                policy.mains_back_s,
+                kernel=self._kernel_tells,
+                feeds=self._feeds_tell,
             )
 
     def _step(self, said: Said | None) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from linkhold.daemon import host
 from linkhold.daemon.log import log
+from linkhold.daemon.metrics import Metrics
 from linkhold.model import StoreError
 from linkhold.store.outbox import entry_of
 from linkhold.store.statefile import StateFile
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from linkhold.config.metrics import MetricsSettings
     from linkhold.legs.fleet import FleetLeg
     from linkhold.legs.local import LocalLeg
     from linkhold.model import Event, Identity, Moment, NodeState
@@ -52,6 +54,7 @@ class Publisher:
         self.fleet: FleetLeg | None = None
         self.file_failures = 0
         self.file_problem = ""
+        self._metrics = Metrics()
 
     @property
     def counters(self) -> dict[str, int]:
@@ -84,13 +87,14 @@ class Publisher:
         for entry in entries:
             self._tell(entry.payload)
 
-    def heartbeat(self, state: NodeState, now: Moment) -> None:
-        """Renew the state file and leg A, and nothing else: not the disk, not the fleet."""
+    def heartbeat(self, state: NodeState, now: Moment, metrics: MetricsSettings) -> None:
+        """Renew the state file, leg A and the metrics; not the outbox's disk, not the fleet."""
         self._clock_synced = self._clock.synced()
         document = self._write(state, now)
         if self.local is not None:
             self.local.beat()
             self.local.publish_state(wrap_state(self._identity, state.epoch, now, document))
+        self._metrics.show(document, metrics)
 
     def document(self, state: NodeState, now: Moment) -> bytes:
         """Return the state document as bytes of JSON."""

@@ -10,6 +10,7 @@ from linkhold.decide import (
     bond_paths,
     bonds,
     links,
+    maintenance,
     metadata_watch,
     power_state,
     reach_view,
@@ -23,6 +24,7 @@ from linkhold.decide.readings import (
     KeepaliveReading,
     KernelLogNews,
     LegReading,
+    MaintenanceReading,
     MetadataReading,
     NetworkReading,
     NoticesReading,
@@ -61,9 +63,18 @@ def absorb(
         return _see_probes(memory.state, reading, now)
     if isinstance(reading, (BondKeepsReading, KeepaliveReading, KernelLogNews, OrderReading)):
         return _see_kept(memory.state, reading)
-    if isinstance(reading, OperatorHoldsReading):
-        return replace(memory.state, holds=reading.holds), list(reading.news)
+    if isinstance(reading, (OperatorHoldsReading, MaintenanceReading)):
+        return _see_people(memory.state, reading, now)
     return _see_agent(memory.state, reading)
+
+
+def _see_people(
+    state: NodeState, reading: OperatorHoldsReading | MaintenanceReading, now: Moment
+) -> tuple[NodeState, list[Happening]]:
+    """Take in what people on call ask for."""
+    if isinstance(reading, MaintenanceReading):
+        return maintenance.see(state, reading, now)
+    return replace(state, holds=reading.holds), list(reading.news)
 
 
 def _see_network(

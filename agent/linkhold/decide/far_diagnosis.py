@@ -40,7 +40,7 @@ class Desk:
 def rule(desk: Desk, request: str, now_ns: int) -> tuple[Desk, Ruling, str]:
     """Return the desk with this request, what becomes of it, and why it is refused."""
     if request in desk.known:
-        return desk, Ruling.REPEATED, ""
+        return desk, Ruling.REPEATED, f"its id {request} was used before"
     begun = tuple(at for at in desk.begun_ns if now_ns - at < HOUR_NS)
     told = tuple(at for at in desk.refused_ns if now_ns - at < MINUTE_NS)
     desk = replace(desk, begun_ns=begun, refused_ns=told)
@@ -60,14 +60,19 @@ def ended(desk: Desk) -> Desk:
 
 def _obstacle(desk: Desk, now_ns: int) -> str:
     if desk.running:
-        return f"diagnosis {desk.running} is under way; ask again in half a minute"
+        left_s = max(1, _left_s(desk.begun_ns[-1], now_ns))
+        return f"diagnosis {desk.running} is under way; {_again(left_s)}"
     last_minute = [at for at in desk.begun_ns if now_ns - at < MINUTE_NS]
     if len(last_minute) >= PER_MINUTE:
-        return f"at most {PER_MINUTE} a minute; ask again in {_left_s(last_minute[0], now_ns)} s"
+        return f"at most {PER_MINUTE} a minute; {_again(_left_s(last_minute[0], now_ns))}"
     if len(desk.begun_ns) >= PER_HOUR:
         left_s = _left_s(desk.begun_ns[0], now_ns, HOUR_NS)
-        return f"at most {PER_HOUR} an hour; ask again in {left_s} s"
+        return f"at most {PER_HOUR} an hour; {_again(left_s)}"
     return ""
+
+
+def _again(left_s: int) -> str:
+    return f"ask again in {left_s} s with another id"
 
 
 def _left_s(began_ns: int, now_ns: int, span_ns: int = MINUTE_NS) -> int:

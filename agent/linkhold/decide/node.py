@@ -16,6 +16,7 @@ from linkhold.decide import (
     bond_paths,
     keep_view,
     links,
+    maintenance,
     operator_hold,
     paths,
     policy,
@@ -66,11 +67,12 @@ def step(context: Context, memory: Memory, reading: Reading, now: Moment) -> Dec
     """Take one reading in and decide. Pure: equal arguments give an equal decision."""
     absorbed, news = absorb(context, memory, reading, now)
     absorbed, ended = operator_hold.expire(absorbed, now)
+    absorbed, worked = maintenance.expire(absorbed, now)
     seen = now if isinstance(reading, PowerReading) else memory.power_seen
     derived = _derive(context, memory, absorbed, seen, now)
     events = tuple(
         Event(memory.next_seq + offset, h.type, h.subject, h.severity, now, h.data)
-        for offset, h in enumerate([*news, *ended, *derived.news])
+        for offset, h in enumerate([*news, *ended, *worked, *derived.news])
     )
     changed = derived.state != memory.state
     after = Memory(
@@ -272,6 +274,7 @@ def _wake_ns(settings: Settings, memory: Memory, now: Moment) -> int | None:
         memory.on_battery.due_ns(battery),
         policy.next_change_ns(rules, memory.state.notices, now),
         operator_hold.next_end_ns(memory.state.holds),
+        maintenance.end_ns(memory.state),
     ]
     times += [
         tracked.phase.due_ns(alert_tracking.delays(settings.alerts, urgent=tracked.urgent))

@@ -7,14 +7,16 @@ it matters, ``status``, ``response_headers``, ``retain``, ``notifytype``, ``prev
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
 from linkhold.decide.notices import VENDORS, Announced, Answer, Judged, judge
 from linkhold.decide.notices.dates import rfc3339
+from linkhold.decide.notices.machine import STARTED
 from linkhold.decide.notices.values import Known
 from linkhold.decide.power import announcements, messages, tokens
-from linkhold.decide.power.meaning import Meaning, What, retained
+from linkhold.decide.power.meaning import Meaning, What, meaning, retained
 from linkhold.decide.power.words import number
 from linkhold.model import LinkholdError, Severity
 from linkhold.model.power_sources import SensorMessage
@@ -69,10 +71,19 @@ def _meaning(kind: str, row: Mapping[str, Any]) -> Meaning:
         return announcements.upsmon(_text(row, "body"), _text(row, "notifytype"))
     if kind == "nut-status" and row.get("previous_body"):
         found = tokens.nut_status(_text(row, "body"), _text(row, "previous_body"))
+        found = _contradicted(_after(found, row), row)
         return retained(found) if keep else found
     dialect = messages.Dialect.GENERIC if kind in GENERIC_KINDS else messages.Dialect(kind)
     found = messages.judge(dialect, SensorMessage(_text(row, "topic_or_url"), body, keep))
     return _contradicted(found, row)
+
+
+def _after(found: Meaning, row: Mapping[str, Any]) -> Meaning:
+    """Return what a status means after the one before: being on line ends an outage."""
+    before = tokens.nut_status(_text(row, "previous_body")).what
+    if found.what is not What.OK or before not in {What.LOST, What.LOW}:
+        return found
+    return meaning(What.RESTORED, f"{found.why} again, after an outage", tokens=found.tokens)
 
 
 def _contradicted(found: Meaning, row: Mapping[str, Any]) -> Meaning:
@@ -86,8 +97,11 @@ def _contradicted(found: Meaning, row: Mapping[str, Any]) -> Meaning:
 
 
 def _text(row: Mapping[str, Any], key: str) -> str:
+    """Return a field as text; a value that is written without quotes is what JSON has for it."""
     value = row.get(key)
-    return value if isinstance(value, str) else ""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value)
 
 
 def _bytes(row: Mapping[str, Any]) -> bytes:
@@ -102,7 +116,7 @@ def _explain_notice(kind: str, row: Mapping[str, Any]) -> dict[str, Any]:
     headers, status = row.get("response_headers"), row.get("status")
     answer = Answer(
         _text(row, "topic_or_url"),
-        status if isinstance(status, int) else None,
+        int(status) if status is not None and str(status).lstrip("-").isdecimal() else None,
         _text(row, "body"),
         headers if isinstance(headers, dict) else None,
         _text(row, "this_vm"),
@@ -136,7 +150,8 @@ def _told(judged: Judged, kind: str) -> dict[str, Any]:
     if worst.duration_s is not None:
         told["duration_s"] = int(worst.duration_s)
     if worst.min_notice_s is not None:
-        told["seconds_left" if worst.now else "min_notice_s"] = int(worst.min_notice_s)
+        left_s = 0 if worst.status == STARTED else int(worst.min_notice_s)
+        told["seconds_left" if worst.now else "min_notice_s"] = left_s
     return told
 
 

@@ -158,7 +158,7 @@ def _checkpoint(
         return CheckpointRequest(notice_id(due[0]), _notice_text(due[0]), local_only=local_only)
     if low:
         identity = f"power-low-{conditions.power_since.mono_ns}"
-        return CheckpointRequest(identity, "battery low", local_only=local_only)
+        return CheckpointRequest(identity, _low_text(conditions), local_only=local_only)
     if not conditions.on_battery:
         return None
     runtime_s = conditions.power.runtime_s
@@ -177,7 +177,12 @@ def _stop(conditions: Conditions, due: tuple[Notice, ...], *, low: bool) -> Stop
     if stopping:
         notice = stopping[0]
         return StopRequest(notice_id(notice), _notice_text(notice), deadline)
-    return StopRequest(f"power-low-{conditions.power_since.mono_ns}", "battery low", deadline)
+    identity = f"power-low-{conditions.power_since.mono_ns}"
+    return StopRequest(identity, _low_text(conditions), deadline)
+
+
+def _low_text(conditions: Conditions) -> str:
+    return "forced shutdown by the UPS" if conditions.power.forced_shutdown else "battery low"
 
 
 def _deadlines(conditions: Conditions, due: tuple[Notice, ...], *, low: bool) -> Iterator[int]:

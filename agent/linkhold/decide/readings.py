@@ -182,6 +182,16 @@ class OperatorHoldsReading:
 
 
 @dataclass(frozen=True, slots=True)
+class MaintenanceReading:
+    """Somebody announces planned work for ``for_s`` seconds, or ends it (0)."""
+
+    id: str
+    for_s: float
+    why: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReachReading:
     """Everything beyond this node that is dead now, and what is known of all that is asked."""
 
@@ -227,6 +237,7 @@ Reading = (
     | KeepaliveReading
     | KernelLogNews
     | OperatorHoldsReading
+    | MaintenanceReading
     | ReachReading
     | MetadataReading
     | AgentReading

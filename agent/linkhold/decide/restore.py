@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from linkhold.decide import bonds
+from linkhold.decide import bonds, maintenance
 from linkhold.decide.alert_tracking import RECOVERING, Tracked
 from linkhold.decide.debounce import Debounced
 from linkhold.decide.memory import Context, Memory
@@ -27,12 +27,16 @@ if TYPE_CHECKING:
 def restore(context: Context, document: Mapping[str, Any] | None, now: Moment) -> Memory:
     """Return the memory to start with: from ``document`` if it is of this boot, else empty.
 
+    Only planned work goes on over a reboot, which is often what was planned.
+
     Interface indexes and CLOCK_MONOTONIC mean nothing across boots. Open alerts go on, so that
     they keep their beginning; so do holds, power and notices, until a sensor says otherwise: a
     restart must not withdraw a stop that trainers were asked for.
     """
-    if not document or document.get("boot_id") != context.identity.boot_id:
+    if not document:
         return Memory()
+    if document.get("boot_id") != context.identity.boot_id:
+        return Memory(state=NodeState(maintenance=maintenance.after_boot(document, now)))
     try:
         state = parse_node_state(document)
     except WireError:

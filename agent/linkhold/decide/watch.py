@@ -75,10 +75,16 @@ def is_watched(
 
 
 def watched(
-    links: Mapping[int, Link], routes: Iterable[DefaultRoute], watch: Watch
+    links: Mapping[int, Link],
+    routes: Iterable[DefaultRoute],
+    watch: Watch,
+    led: AbstractSet[int] = frozenset(),
 ) -> frozenset[int]:
-    """Return the indexes of the links that are looked at."""
-    routed = {route.index for route in routes}
+    """Return the indexes of the links that are looked at.
+
+    ``led`` are links that carried a default route before: one that has lost it is not gone.
+    """
+    routed = {route.index for route in routes} | led
     return frozenset(
         index for index, link in links.items() if is_watched(link, links, routed, watch)
     )

@@ -120,6 +120,6 @@ async def metadata(plan: Plan, reader: Reader) -> tuple[str, tuple[Answer, ...]]
     vendor = plan.vendor
     if vendor is None:
         vendor = (await in_thread(lambda: cloud.machine(reader)))[0]
-    if not plan.metadata or not vendor:
+    if not plan.metadata or not (vendor or plan.any_cloud):
         return vendor, ()
-    return vendor, await ask_metadata(vendor, asked=False, timeout_s=METADATA_S)
+    return vendor, await ask_metadata(vendor, asked=plan.any_cloud, timeout_s=METADATA_S)

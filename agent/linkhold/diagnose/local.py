@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from linkhold.survey.files import Reader
 
 PAIRS = frozenset({"veth", "netkit"})
-"""What a container or a test has for a NIC: one end of a pair, told by its address."""
+"""What a container or a test has for a NIC: one end of a pair, told by its address, or alone."""
 NET = "/sys/class/net"
 LEGACY = ("/proc/net/ip_tables_names", "/proc/net/ip6_tables_names")
 
@@ -68,7 +68,19 @@ def _is_nic(whole: Look, link: LookedLink) -> bool:
         return True
     if link.kind == "bridge" and any(one.kind not in VIRTUAL for one in whole.ports_of(link.index)):
         return True
-    return link.kind in PAIRS and bool(global_addresses(whole, link.index))
+    return link.kind in PAIRS and (
+        bool(global_addresses(whole, link.index)) or _is_containers(whole, link)
+    )
+
+
+def _is_containers(whole: Look, link: LookedLink) -> bool:
+    """Whether a pair's end is all that a container has, so that it is its NIC without address."""
+    others = (one for one in whole.links if one.index != link.index)
+    return not any(
+        one.kind in PAIRS or one.kind not in VIRTUAL
+        for one in others
+        if one.hw_type != LOOPBACK_TYPE
+    )
 
 
 def grown(

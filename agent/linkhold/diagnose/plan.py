@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from linkhold.config.forms import form_problem
 from linkhold.config.paths import MetadataProbe
 from linkhold.model import LinkholdError
 from linkhold.sensors.kmsg import DEVICE
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 PORTS = range(1, 1 << 16)
 PORTS_OF = {"http": 80, "https": 443}
+BROADCAST, IPV6 = "255.255.255.255", 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +44,9 @@ class Plan:
     """What to ask. Nobody but gateways, resolvers and the owner's ``aims`` is asked.
 
     ``names`` are asked of each resolver; none: the root. ``vendor`` names the cloud whose metadata
-    service is asked, None finds it out. ``ignored`` links are left out. ``any_facility`` is for
-    tests: it takes what user space writes to the kernel's log.
+    service is asked, None finds it out; ``any_cloud`` asks all that are known where it is none.
+    ``ignored`` links are left out. ``any_facility`` is for tests: it takes what user space writes
+    to the kernel's log.
     """
 
     aims: tuple[Aim, ...] = ()
@@ -50,6 +54,7 @@ class Plan:
     since_s: float = 3600.0
     metadata: bool = True
     vendor: str | None = None
+    any_cloud: bool = False
     ignored: frozenset[str] = frozenset()
     kernel_log: Path = DEVICE
     any_facility: bool = False
@@ -97,6 +102,7 @@ def plan_of(settings: Settings, targets: tuple[str, ...] = (), since_s: float = 
         settings.paths.dns.names,
         since_s,
         metadata=settings.paths.metadata is not MetadataProbe.NEVER,
+        any_cloud=settings.paths.metadata is MetadataProbe.ALWAYS,
         ignored=frozenset(n for n, one in settings.links.items() if one.role.value == "ignore"),
     )
 
@@ -107,19 +113,33 @@ def aim_of(text: str) -> Aim:
     if there:
         return _of_url(text, scheme, rest)
     host, port = _host_and_port(text)
-    if not host or any(c.isspace() or not c.isprintable() for c in host):
+    if form_problem("host", host):
         raise LinkholdError(
             f"--target {text!r} is no target; allowed: host, host:port or http(s)://..."
         )
+    _check_literal(text, host)
     return Aim(text, "tcp" if port else "icmp", host, port)
+
+
+def _check_literal(text: str, host: str) -> None:
+    """Refuse addresses that are not those of one host, and link-local ones without their link."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return
+    if address.is_multicast or address.is_unspecified or host == BROADCAST:
+        raise LinkholdError(f"--target {text!r} is the address of no single host; name one")
+    if address.version == IPV6 and address.is_link_local and "%" not in host:
+        raise LinkholdError(f"--target {text!r} is the same on every link; name one: {host}%eth0")
 
 
 def _of_url(text: str, scheme: str, rest: str) -> Aim:
     if scheme not in PORTS_OF:
         raise LinkholdError(f"--target {text!r}: {scheme} is not asked; allowed: http, https")
     host, port = _host_and_port(rest.split("/", 1)[0].split("?", 1)[0])
-    if not host:
-        raise LinkholdError(f"--target {text!r} names no host")
+    if form_problem("host", host):
+        raise LinkholdError(f"--target {text!r} names no host; allowed: http(s)://host[:port]/...")
+    _check_literal(text, host)
     return Aim(text, "http", host, port or PORTS_OF[scheme], text)
 
 

@@ -13,6 +13,7 @@ from linkhold.children import Child, kill_leftovers, run
 from linkhold.deadlines import within
 from linkhold.legs.broker import Found, look_up, open_to_trainers, write_files
 from linkhold.model import BrokerError, Unavailable
+from linkhold.paths import NODE_RUN_DIR
 from linkhold.threads import in_thread
 
 if TYPE_CHECKING:
@@ -150,8 +151,11 @@ class UnitBroker:
         return ""
 
     async def end(self, *, broken: bool) -> None:
-        """Have systemd start it anew if it runs and is ``broken``; wait for no answer."""
-        if not broken:
+        """Have systemd start it anew if it runs and is ``broken``; wait for no answer.
+
+        The unit serves the node's own run folder; another folder's broker is not its.
+        """
+        if not broken or self._files.run_dir != NODE_RUN_DIR:
             return
         command = ["systemctl", "--no-block", "try-restart", UNIT]
         with contextlib.suppress(Unavailable):

@@ -62,8 +62,8 @@ def verdict(answers: Answers, node: str) -> list[str]:
     wrong = []
     if not answers.own.accepted:
         wrong.append(
-            f"refuses what {node} says under its own name ({answers.own.text}): the broker knows it "
-            f"by another name, or its ACL lacks the patterns of {ACL_PAGE}"
+            f"refuses what {node} says under its own name ({answers.own.text}): the broker knows "
+            f"it by another name, or its ACL lacks the patterns of {ACL_PAGE}"
         )
     if answers.foreign.accepted:
         wrong.append(

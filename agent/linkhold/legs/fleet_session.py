@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from linkhold.decide.diagnosis.published import MOST_BYTES, published
 from linkhold.decide.readings import LegReading
+from linkhold.legs.fleet_maintenance import maintenance_in
 from linkhold.legs.fleet_pace import Pacer, Timing
 from linkhold.legs.fleet_pump import PACKET_TOO_LARGE, Answer, Flight, Kind, Ledger, Pump
 from linkhold.mqtt import CODE_FAILURE, Acknowledged, Connected, Connection, Received, Subscribed
@@ -44,7 +45,7 @@ FETCH = 64
 MAX_PROBES = 32
 BUSY_TICK_S = 1.0
 NO_ANSWER = "no answer"
-COMMANDS = ("replay", "diagnose")
+COMMANDS = ("replay", "diagnose", "maintenance")
 _SCHEMA = ("schema", str(SCHEMA))
 
 
@@ -109,7 +110,8 @@ class Session:
     def begin(self, now_s: float) -> None:
         """Subscribe to commands and say that the node is here. Raises :class:`BrokerError`."""
         prefix = self._station.prefix
-        self._connection.subscribe(*(command_topic(prefix, name) for name in COMMANDS))
+        topics = (command_topic(prefix, name) for name in COMMANDS)
+        self._connection.subscribe(*topics, as_published=True)  # a retained one is no command
         self._presence("online", "", now_s)
 
     def _presence(self, status: str, planned: str, now_s: float) -> None:
@@ -144,6 +146,12 @@ class Session:
             self._station.ledger.requests.received(message)
         elif message.topic == command_topic(self._station.prefix, "diagnose"):
             self._station.diagnose(message)
+        elif message.topic == command_topic(self._station.prefix, "maintenance"):
+            reading = maintenance_in(message)
+            if reading is not None:
+                self._station.report(reading)
+            taken = "ignored" if reading is None else "taken"
+            self._station.ledger.counters[f"maintenance_{taken}"] += 1
 
     def _reported(self, notice: Acknowledged) -> None:
         report, self._report = self._report, None

@@ -212,13 +212,17 @@ class ClockFacts:
 
 @dataclass(frozen=True, slots=True)
 class AgentFacts:
-    """What a running agent says; ``power`` and ``network`` are words of its state."""
+    """What a running agent says; ``power`` and ``network`` are words of its state.
+
+    ``mute`` says why an agent that is there tells nothing.
+    """
 
     running: bool
     network: str = ""
     power: str = ""
     cause: tuple[str, ...] = ()
     fleet: str = ""
+    mute: str = ""
 
 
 @dataclass(frozen=True, slots=True)

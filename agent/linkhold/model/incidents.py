@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from linkhold.model.kernel_log import LineClass, LineSeverity
+    from linkhold.model.kernel_log import LineClass, LineSeverity, Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +94,12 @@ class KernelLog:
     """What the state shows of the kernel's log: open incidents, and how the reading goes.
 
     ``lost`` counts records of this session that were overwritten unread; ``problem`` says why
-    nothing is read, empty while it is.
+    nothing is read, empty while it is. ``position`` is how far the log was read when this was
+    told: it is stored together with the events of what was read, so that a restart tells nothing
+    of it again and misses nothing.
     """
 
     incidents: tuple[Incident, ...] = ()
     lost: int = 0
     problem: str = ""
+    position: Position | None = None

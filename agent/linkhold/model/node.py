@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from linkhold.model.holds import OperatorHold
     from linkhold.model.keeping import BondKeep
+    from linkhold.model.maintenance import Maintenance
     from linkhold.model.network import BondPaths, BondView, HostNetwork, LinkHistory, WayOut
     from linkhold.model.probes import Cause, Probed
 
@@ -236,5 +237,6 @@ class NodeState:
     deadline: Deadline | None = None
     alerts: tuple[Alert, ...] = ()
     holds: tuple[OperatorHold, ...] = ()
+    maintenance: Maintenance | None = None
     advice: Advice = Advice()
     agent: AgentHealth = AgentHealth()

@@ -17,12 +17,13 @@ class SourceKind(str, Enum):
 
     ``ups``: a UPS that feeds the node (NUT). ``supply``: the kernel's own view of this machine's
     supplies. ``sensor``: a thing on MQTT that watches mains somewhere; one alone never stops
-    training.
+    training. ``feeds``: the cables of the machine's PSUs, which say only that one of them is lost.
     """
 
     UPS = "ups"
     SUPPLY = "supply"
     SENSOR = "sensor"
+    FEEDS = "feeds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,15 @@ class Supply:
     capacity: float | None = None
     capacity_level: str = ""
     runtime_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PsuInput:
+    """The input voltage of a power supply unit; ``driver`` is the kernel's."""
+
+    name: str
+    driver: str
+    volts: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import paho.mqtt.client as paho  # noqa: TID251
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode  # noqa: TID251
+from paho.mqtt.subscribeoptions import SubscribeOptions  # noqa: TID251
 
 from linkhold.model import BrokerError
 from linkhold.mqtt.happened import (
@@ -210,9 +211,14 @@ class Connection:
             raise BrokerError(_error_text(info.rc))
         return int(info.mid)
 
-    def subscribe(self, *topics: str, qos: int = 1) -> None:
-        """Ask for topics; the answer comes as :class:`Subscribed`."""
-        self._client.subscribe([(topic, qos) for topic in topics])
+    def subscribe(self, *topics: str, qos: int = 1, as_published: bool = False) -> None:
+        """Ask for topics; the answer comes as :class:`Subscribed`.
+
+        ``as_published`` keeps the retain flag of what is sent while we listen, which a broker
+        clears otherwise (MQTT v5, 3.3.1.3 and 3.8.3.1).
+        """
+        options = SubscribeOptions(qos, retainAsPublished=as_published)
+        self._client.subscribe([(topic, options) for topic in topics])
 
     def acknowledge(self, mid: int) -> None:
         """Tell the broker that a message is dealt with, so that it is not sent again."""

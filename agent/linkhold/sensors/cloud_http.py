@@ -4,21 +4,22 @@ Only a numeric address is connected to. The proxies of the environment are never
 proxy that caught a link-local request would answer for another machine, or for none.
 
 A service is asked as often as once a second, for months. So this is a protocol of its own and no
-pair of streams: an answer costs one wake-up, no task and no copy.
+pair of streams: an answer costs one wake-up, no task and no copy; one that is the same as the one
+before it (:meth:`Connection.repeat`) costs a comparison and not even that it is read as HTTP.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from linkhold.deadlines import within
 from linkhold.sensors.reach.http_message import MOST_CHUNKS, Malformed, Response, head
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 MAX_HEAD_BYTES = 64 << 10
 MAX_BODY_BYTES = 256 << 10
@@ -28,15 +29,36 @@ _LENGTH = re.compile(r"[0-9]{1,12}")
 _END = b"\r\n\r\n"
 
 
+@dataclass(frozen=True, slots=True)
+class Again:
+    """How one question is repeated: after each ``pause()`` seconds, until ``until_s`` (loop time).
+
+    ``same`` is called for each answer that is the same as the one before it.
+    """
+
+    timeout_s: float
+    until_s: float
+    pause: Callable[[], float]
+    same: Callable[[], None]
+
+
 class Connection(asyncio.Protocol):
-    """Asks one server, one request after the other. Not safe to share by tasks."""
+    """Asks one server, one request after the other. Not safe to share by tasks.
+
+    ``asked_s`` is when the last question was sent, in the loop's time.
+    """
 
     def __init__(self, address: str, port: int, host: str) -> None:
         self._address, self._port, self._host = address, port, host
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._buffer = b""
-        self._answer: asyncio.Future[Response] | None = None
+        self._answer: asyncio.Future[Response | None] | None = None
+        self._gist = _NO_GIST
+        self._again: Again | None = None
+        self._request_again, self._waits = b"", False
+        self._timer: asyncio.TimerHandle | None = None
+        self.asked_s = 0.0
 
     async def ask(
         self, method: str, path: str, headers: Mapping[str, str], timeout_s: float
@@ -71,17 +93,66 @@ class Connection(asyncio.Protocol):
     async def _exchange(self, request: bytes, until_s: float) -> Response:
         if self._transport is None:
             raise EOFError("no connection")
-        self._buffer, self._answer = b"", self._loop.create_future()
+        answer = self._answer = self._loop.create_future()
         timer = self._loop.call_at(until_s, self._give_up, asyncio.TimeoutError())
-        self._transport.write(request)
+        self._send(request)
         try:
-            response = await self._answer
+            response = cast("Response", await answer)
         finally:
             timer.cancel()
             self._answer = None
         if not _ends_where_it_says(response) or self._buffer:
             self.close()
         return response
+
+    def _send(self, request: bytes) -> None:
+        self._buffer, self._waits, self.asked_s = b"", True, self._loop.time()
+        cast("asyncio.Transport", self._transport).write(request)
+
+    async def repeat(self, path: str, headers: Mapping[str, str], again: Again) -> Response | None:
+        """GET the same once more, ever again, while the answer is the same as the last one.
+
+        Returns the first other answer; None when the question has to be asked anew: the connection
+        ended, or ``again.until_s`` has come. Raises ValueError and TimeoutError as :meth:`ask`.
+        Nothing but the status and the body is compared: headers have the time of day.
+        """
+        self._request_again = self._request("GET", path, headers)
+        answer: asyncio.Future[Response | None] = self._loop.create_future()
+        self._answer, self._again, self._waits = answer, again, False
+        self._timer = self._loop.call_later(again.pause(), self._tick)
+        try:
+            response = await answer
+        except BaseException as error:
+            self.close()
+            # A timeout is an OSError since Python 3.11.
+            if isinstance(error, asyncio.TimeoutError) or not isinstance(
+                error, (OSError, EOFError)
+            ):
+                raise
+            return None
+        finally:
+            self._timer.cancel()
+            self._answer = self._again = None
+        if response is not None and (not _ends_where_it_says(response) or self._buffer):
+            self.close()
+        return response
+
+    def _tick(self) -> None:
+        """Ask once more; what has not answered since the last time is waited for, then given up."""
+        again, now_s = self._again, self._loop.time()
+        if again is None or self._answer is None or self._answer.done():
+            return
+        if self._waits:
+            self._gist = _NO_GIST  # whatever it says: the answer is late, so the pace is lost
+            left_s = self.asked_s + again.timeout_s - now_s
+            self._timer = self._loop.call_later(left_s, self._give_up, asyncio.TimeoutError())
+        elif now_s >= again.until_s:
+            self._answer.set_result(None)
+        elif self._transport is None:
+            self._give_up(EOFError("no connection"))
+        else:
+            self._send(self._request_again)
+            self._timer = self._loop.call_later(again.pause(), self._tick)
 
     def close(self) -> None:
         """Close the connection; a second call does nothing."""
@@ -95,15 +166,23 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take in what came; what nobody asked for ends the connection."""
-        if self._answer is None or self._answer.done():
+        if self._answer is None or self._answer.done() or not self._waits:
             self.close()
+            self._give_up(EOFError("an answer to no question"))
             return
         self._buffer += data
+        if self._again is not None and _gist(self._buffer) == self._gist:
+            self._buffer, self._waits = b"", False
+            self._again.same()
+            return
         self._look(ended=False)
 
     def eof_received(self) -> bool:
         """Take in the end of what the server sends, which may be the end of a body."""
-        self._look(ended=True)
+        if self._waits and self._buffer:
+            self._look(ended=True)
+        else:
+            self._give_up(EOFError("the server closed the connection"))
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -121,12 +200,21 @@ class Connection(asyncio.Protocol):
             return
         if found is not None:
             response, used = found
+            self._gist, self._waits = _gist(self._buffer[:used]), False
             self._buffer = self._buffer[used:]
             self._answer.set_result(response)
 
     def _give_up(self, error: Exception) -> None:
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(error)
+
+
+_NO_GIST = (b"", b"")
+
+
+def _gist(data: bytes) -> tuple[bytes, bytes]:
+    """Return of an answer's bytes what can change its meaning: the status and the body."""
+    return data[len(b"HTTP/1.1 ") :][:3], data[data.find(_END) :]
 
 
 def answer_in(data: bytes, *, ended: bool) -> tuple[Response, int] | None:

@@ -16,8 +16,8 @@ from linkhold.decide.notices import Answer, Polled, judge
 from linkhold.decide.notices.azure import machine
 from linkhold.decide.notices.services import LONG_POLL_S, TOKEN_TTL_S, wait_s
 from linkhold.decide.notices.values import Known
-from linkhold.sensors.cloud_http import Connection
-from linkhold.sensors.pace import pause
+from linkhold.sensors.cloud_http import Again, Connection
+from linkhold.sensors.pace import next_in_s, pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +62,11 @@ class _Token:
         self.value = plain if good else ""
         self.made_s = time.monotonic() if good else float("-inf")
 
+    @property
+    def good_until_s(self) -> float:
+        """When a new one is to be made, by the monotonic clock."""
+        return self.made_s + TOKEN_TTL_S / 2 if self.service.session_path else float("inf")
+
     def drop(self, used: str) -> None:
         """Forget a token that was refused, unless another request has renewed it meanwhile."""
         if used == self.value:
@@ -105,11 +110,18 @@ class CloudNotices:
     ) -> None:
         connection, odd, etag, first = Connection(*self._where), 0, "", True
         calm: _Same | None = None
+        pause_s = 0.0
         try:
             while True:
-                asked_ns = time.monotonic_ns()
-                reply, used = await self._ask(endpoint, token, connection, etag, first=first)
-                refused = False
+                other = None
+                if calm is None or endpoint.waits or not self._knows_machine:
+                    await pause(pause_s)
+                else:
+                    other = await self._repeat(endpoint, token, connection, pause_s)
+                reply, used = other or await self._ask(
+                    endpoint, token, connection, etag, first=first
+                )
+                asked_ns, refused = int(connection.asked_s * 1e9), False
                 if reply is not None and _same(reply) == calm:
                     self.counters["cloud_polls"] += 1
                 else:
@@ -126,7 +138,6 @@ class CloudNotices:
                 pause_s = wait_s(endpoint, odd, token_refused=refused, spot=self._spot)
                 if endpoint.waits and not etag:
                     pause_s = max(pause_s, endpoint.every_s)
-                await pause(pause_s)
         finally:
             connection.close()
 
@@ -148,11 +159,34 @@ class CloudNotices:
         except FAILURES:
             return None, used
 
+    async def _repeat(
+        self, endpoint: Endpoint, token: _Token, connection: Connection, pause_s: float
+    ) -> tuple[Response | None, str] | None:
+        """Ask on while nothing changes. Return as :meth:`_ask` does, or None to ask anew."""
+        used = ""
+        try:
+            headers = await token.headers()
+            used = headers.get(self._service.session_header, "")
+            again = Again(
+                endpoint.timeout_s, token.good_until_s, lambda: next_in_s(pause_s), self._count_same
+            )
+            response = await connection.repeat(endpoint.path, headers, again)
+        except FAILURES:
+            return None, used
+        return None if response is None else (response, used)
+
+    def _count_same(self) -> None:
+        self.counters["cloud_polls"] += 1
+
+    @property
+    def _knows_machine(self) -> bool:
+        return bool(self._this_vm or not self._service.machine_path)
+
     async def _learn_machine(self, connection: Connection, headers: dict[str, str]) -> None:
         """Learn this machine's name; until it is known every event counts as ours."""
         now_s = time.monotonic()
         path = self._service.machine_path
-        if self._this_vm or not path or now_s < self._name_due_s:
+        if self._knows_machine or now_s < self._name_due_s:
             return
         self._name_due_s = now_s + NAME_RETRY_S
         try:

@@ -41,8 +41,14 @@ class JournalSensor:
         self._boot_id = boot_id
         self._start = position
         self._since_s = since_s
-        self._last = -1
+        known = position is not None and position.boot_id == boot_id and position.cursor
+        self._last = position.sequence if known and position is not None else -1
+        self._cursor = position.cursor if known and position is not None else ""
         self._ended = threading.Event()
+
+    @property
+    def position(self) -> None:
+        """Unknown here: the thread may be ahead of what the loop has dealt with."""
 
     def start(
         self, report: Callable[[KernelLogReading], None], loop: asyncio.AbstractEventLoop
@@ -67,10 +73,21 @@ class JournalSensor:
             reader = journal.Reader()
             reader.add_match(_TRANSPORT="kernel")
             reader.add_match(_BOOT_ID=self._boot_id.replace("-", ""))
+            self._check(reader)
             self._seek(reader)
         except OSError as error:
             raise Unavailable(f"journald: {error.strerror or error}") from error
         return reader
+
+    @staticmethod
+    def _check(reader: Any) -> None:
+        """Refuse a journal without a line of this boot's kernel: silence there says nothing.
+
+        The library opens also where no journald runs, or this user may read nothing of it.
+        """
+        reader.seek_head()
+        if not reader.get_next():
+            raise Unavailable("journald: has no line of the kernel that this user may read")
 
     def _seek(self, reader: Any) -> None:
         start = self._start
@@ -99,7 +116,7 @@ class JournalSensor:
                     continue
             except (OSError, ValueError) as error:
                 self.counters["kernel_log_failures"] += 1
-                position = Position(self._boot_id, self._last)
+                position = Position(self._boot_id, self._last, self._cursor)
                 reading = KernelLogReading((), position, problem=f"journald: {error}")
                 self._ended.wait(WAIT_S)
             try:
@@ -121,6 +138,7 @@ class JournalSensor:
                 kept.append(record)
         if not cursor:
             return None
+        self._cursor = cursor
         return KernelLogReading(tuple(kept), Position(self._boot_id, self._last, cursor))
 
     def _taken(self, entry: Mapping[str, Any]) -> Record | None:

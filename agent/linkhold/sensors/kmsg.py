@@ -27,6 +27,8 @@ RECORD_BYTES = 8192
 """CONSOLE_EXT_LOG_MAX: a shorter buffer may fail with EINVAL, and the record is skipped."""
 BATCH_RECORDS = 256
 BATCH_NS = 5_000_000
+SKIP_NS = 200_000_000
+"""Far above what a full ring of the kernel takes (a megabyte: some 30 ms)."""
 OVERRUNS = 16
 KERNEL = 0
 """The facility of the kernel's own records; user space cannot write it (devkmsg_write)."""
@@ -73,18 +75,39 @@ class KmsgSensor:
         self._report: Callable[[KernelLogReading], None] = lambda _: None
 
     @property
-    def position(self) -> Position:
-        """The last record that was taken; store it once its reading is dealt with."""
-        return Position(self._boot_id, self._last)
+    def position(self) -> Position | None:
+        """The last record that was taken, None before any; store it once that is dealt with."""
+        return Position(self._boot_id, self._last) if self._last >= 0 else None
 
     def open(self) -> None:
         """Open the log and go to where reading begins. Raises Unavailable with the reason."""
         try:
             self._fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            os.lseek(self._fd, 0, os.SEEK_END if self._at_end else os.SEEK_SET)
+            os.lseek(self._fd, 0, os.SEEK_SET)
+            if self._at_end:
+                self._skip()
+        except Unavailable:
+            self.close()
+            raise
         except OSError as error:
             self.close()
             raise Unavailable(f"{self._path}: {error.strerror}") from error
+
+    def _skip(self) -> None:
+        """Go to the log's end, and learn the number of its last record.
+
+        Without it a restart on a quiet log would not know where to go on, and miss what came
+        meanwhile. A log that grows faster than it is read is left to the kernel.
+        """
+        until_ns = time.monotonic_ns() + SKIP_NS
+        while (data := self._next()) is not None:
+            head = _HEAD.match(data)
+            if head is not None:
+                self._last = int(head[2])
+            if time.monotonic_ns() >= until_ns:
+                os.lseek(self._fd, 0, os.SEEK_END)
+                self._last = -1
+                return
 
     def fileno(self) -> int:
         """Return the descriptor to poll; -1 when closed."""
@@ -104,8 +127,12 @@ class KmsgSensor:
         A log that cannot be read any more is reported as a ``problem``, and the sensor stopped.
         """
         self.open()
+        try:
+            loop.add_reader(self._fd, self._turn)
+        except OSError as error:  # epoll takes no file and no /dev/zero
+            self.close()
+            raise Unavailable(f"{self._path}: is no log of the kernel") from error
         self._report, self._loop = report, loop
-        loop.add_reader(self._fd, self._turn)
 
     def stop(self) -> None:
         """Follow no more; a second call does nothing."""
@@ -119,7 +146,7 @@ class KmsgSensor:
             reading = self.read()
         except Unavailable as error:
             self.stop()
-            reading = KernelLogReading((), self.position, problem=str(error))
+            reading = KernelLogReading((), self._here(), problem=str(error))
         if reading is not None:
             self._report(reading)
 
@@ -145,7 +172,10 @@ class KmsgSensor:
         lost = self.counters["kernel_log_lost"] - lost
         if not kept and not lost:
             return None
-        return KernelLogReading(tuple(kept), self.position, lost)
+        return KernelLogReading(tuple(kept), self._here(), lost)
+
+    def _here(self) -> Position:
+        return Position(self._boot_id, self._last)
 
     def _next(self) -> bytes | None:
         """Return the next record; None when none waits.
@@ -156,7 +186,10 @@ class KmsgSensor:
         """
         for _ in range(OVERRUNS):
             try:
-                return os.read(self._fd, RECORD_BYTES)
+                data = os.read(self._fd, RECORD_BYTES)
+                if not data:  # containers have /dev/null in its place; the log itself has no end
+                    raise Unavailable(f"{self._path}: is no log of the kernel")
+                return data
             except BlockingIOError:
                 return None
             except BrokenPipeError:

@@ -101,11 +101,13 @@ class Table:
 
     ``wanted`` are the sections that must be listed (again); ``asked`` the one being listed.
     ``details`` is what was asked for per link: driver, speed in Mbit/s, and whether it is a virtual
-    function. ``changed`` says that more than single watched links may differ since the last
-    :meth:`view`.
+    function. ``led`` are links that are looked at because they carried a default route before.
+    ``changed`` says that more than single watched links may differ since the last :meth:`view`.
     """
 
-    def __init__(self, watch: Watch, details: dict[int, Details] | None = None) -> None:
+    def __init__(
+        self, watch: Watch, details: dict[int, Details] | None = None, led: Iterable[int] = ()
+    ) -> None:
         self.watch = watch
         self.details = {} if details is None else details
         self.links: dict[int, Link] = {}
@@ -115,6 +117,7 @@ class Table:
         self.asked = ""
         self.changed = True
         self._watched: frozenset[int] = frozenset()
+        self.led = set(led)
         self._seen: HostNetwork | None = None
         self._touched: set[int] = set()
         self._listed = RouteSet()
@@ -197,7 +200,8 @@ class Table:
 
     def _whole_view(self) -> HostNetwork:
         routes = [one for route in self.routes.known for one in route.default_routes()]
-        self._watched = watched(self.links, routes, self.watch)
+        self._watched = watched(self.links, routes, self.watch, self.led)
+        self.led |= {route.index for route in routes}
         return HostNetwork(
             links={index: self.links[index] for index in sorted(self._watched)},
             addresses=frozenset(
@@ -219,7 +223,8 @@ class Table:
         return True
 
     def prune(self) -> None:
-        """Forget details of links that are gone."""
+        """Forget what is known of links that are gone."""
+        self.led &= self.links.keys()
         for index in self.details.keys() - self.links.keys():
             del self.details[index]
 
@@ -227,7 +232,7 @@ class Table:
         if link.index in self._watched:
             return True
         routed = {leg.index for route in self.routes.known for leg in route.legs}
-        return is_watched(link, self.links, routed, self.watch)
+        return is_watched(link, self.links, routed | self.led, self.watch)
 
     def _new_link(self, data: bytes, message: Message) -> None:
         family, index = link_index(data, message.start, message.end)
@@ -269,6 +274,7 @@ class Table:
         self._lose_legs(index)
         self._sleeping = {pair for pair in self._sleeping if pair[1] != index}
         self.changed = self.changed or index in self._watched
+        self.led.discard(index)
         del self.links[index]
         self.addresses.pop(index, None)
         self.details.pop(index, None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import re
 import socket
@@ -149,7 +150,16 @@ class NutSensor:
         where = f"{self._server.host}:{self._server.port}"
         if isinstance(error, asyncio.TimeoutError):
             return f"upsd at {where} does not answer within {self._server.timeout_s:g} s"
-        return f"upsd at {where}: {error or 'closed the connection'}"
+        return f"upsd at {where}: {_why(error)}"
+
+
+def _why(error: BaseException) -> str:
+    """Return what went wrong in words; asyncio's text of a refusal has errno and address again."""
+    if isinstance(error, OSError) and error.errno and "Connect call" in str(error):
+        return os.strerror(error.errno)
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or "closed the connection"
 
 
 def _retry_s(failures: int) -> float:

@@ -26,6 +26,11 @@ def until(seconds: float, now_s: float, phase_s: float) -> float:
     return max(0.0, points * GRID_S + phase_s - now_s)
 
 
+def next_in_s(seconds: float) -> float:
+    """Return how long to sleep: ``seconds`` at the most, and at least that less half a second."""
+    return until(seconds, time.monotonic(), _PHASE_S)
+
+
 async def pause(seconds: float) -> None:
-    """Sleep for ``seconds`` at the most, and at least for that less half a second."""
-    await asyncio.sleep(until(seconds, time.monotonic(), _PHASE_S))
+    """Sleep so long."""
+    await asyncio.sleep(next_in_s(seconds))

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linkhold.deadlines import within
-from linkhold.model.power_sources import Supply
+from linkhold.model.power_sources import PsuInput, Supply
+from linkhold.sensors.hwmon import inputs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -31,7 +32,8 @@ LOOK_S = 60.0
 node with thousands of containers makes very many."""
 SLOW_S = 10.0
 SETTLE_S = 0.01
-"""Supplies of one machine change together; what comes within this is one reading."""
+"""So long after a reading the next one begins: the first word of a loss is not waited with, and
+what else the machine's supplies say together is one reading more."""
 
 
 def supplies(root: Path = ROOT) -> tuple[Supply, ...]:
@@ -130,23 +132,30 @@ class PowerSupplySensor:
     ) -> None:
         self.counters: Counter[str] = Counter(supply_reads=0, supply_events=0, supply_slow=0)
         self._root = root
+        self._psus = root.parent / "hwmon"
+        self._inputs: tuple[PsuInput, ...] = ()
         self._uevents = uevents
         if uevents is not None:
             asyncio.get_running_loop().add_reader(uevents.fileno(), self._heard)
         self._in_thread = in_thread
         self._event = asyncio.Event()
 
-    async def run(self, report: Callable[[tuple[Supply, ...]], None]) -> None:
-        """Read now and again; ``report`` gets all supplies at each reading."""
+    async def run(
+        self,
+        report: Callable[[tuple[Supply, ...]], None],
+        report_feeds: Callable[[tuple[PsuInput, ...]], None] = lambda _: None,
+    ) -> None:
+        """Read now and again; ``report`` gets all supplies at each reading, then come the PSUs'."""
         try:
             while True:
                 found = await self._read()
                 report(found)
+                report_feeds(self._inputs)
                 if found and self._uevents is None:
                     self._listen()
+                await asyncio.sleep(SETTLE_S)
                 with contextlib.suppress(asyncio.TimeoutError):
-                    await within(self._event.wait(), READ_S if found else LOOK_S)
-                    await asyncio.sleep(SETTLE_S)
+                    await within(self._event.wait(), READ_S if found or self._inputs else LOOK_S)
                 self._event.clear()
         finally:
             if self._uevents is not None:
@@ -161,10 +170,15 @@ class PowerSupplySensor:
 
     async def _read(self) -> tuple[Supply, ...]:
         self.counters["supply_reads"] += 1
-        reading = asyncio.ensure_future(self._in_thread(lambda: supplies(self._root)))
+        reading = asyncio.ensure_future(self._in_thread(self._look))
         done, _ = await asyncio.wait({reading}, timeout=SLOW_S)
         self.counters["supply_slow"] += not done
         found: tuple[Supply, ...] = await reading
+        return found
+
+    def _look(self) -> tuple[Supply, ...]:
+        found = supplies(self._root)
+        self._inputs = inputs(self._psus)
         return found
 
     def _heard(self) -> None:

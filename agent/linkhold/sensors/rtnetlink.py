@@ -114,6 +114,13 @@ class RtnetlinkSensor:
             return self._resync(str(error))
         return self._changes()
 
+    def remember(self, before: HostNetwork | None) -> None:
+        """Look at what was looked at before, also where no default route leads there any more.
+
+        Call it before :meth:`open`, with what a stored state of this boot has; None for nothing.
+        """
+        self._table.led.update(before.links if before is not None else ())
+
     def set_watch(self, watch: Watch) -> NetworkReading | None:
         """Look at other interfaces from now on, after the configuration changed."""
         self._table.rewatch(watch)
@@ -175,7 +182,7 @@ class RtnetlinkSensor:
         self._disconnect()
         if self._poll is None:
             self._poll = select.epoll()
-        self._table = Table(self._table.watch, self._table.details)
+        self._table = Table(self._table.watch, self._table.details, self._table.led)
         self._socket = NetlinkSocket(rcvbuf_bytes=self._rcvbuf_bytes)
         self._seq = self._tries = 0
         self._poll.register(self._socket.fileno(), select.EPOLLIN)

@@ -24,6 +24,4 @@ def remedy(root: Path | None = None) -> str:
     enable = f"systemctl enable {UNIT}"
     if any((where / folder / UNIT).exists() for folder in FOLDERS):
         return f"not enabled; run: {enable}"
-    return (
-        f"not installed; copy systemd/{UNIT} of linkhold to /etc/systemd/system and run: {enable}"
-    )
+    return "not installed; `linkhold setup --system` does it (docs/service.md)"

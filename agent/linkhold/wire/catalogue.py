@@ -239,6 +239,13 @@ CATALOGUE: Mapping[str, EventType] = {
     "hold.ended": EventType(
         "a hold of an operator ended", ("uploads", "training", "by", "reason", "lasted_s")
     ),
+    "maintenance.started": EventType(
+        "planned work is announced: nobody is paged until its end",
+        ("why", "by", "until", "renewed"),
+    ),
+    "maintenance.ended": EventType(
+        "planned work is over: people are paged again", ("by", "reason", "lasted_s")
+    ),
     "alert.opened": EventType(
         "a person should know", ("fingerprint", "alert", "severity", "text", "since_s")
     ),

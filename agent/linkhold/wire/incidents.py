@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from linkhold.model.incidents import Incident, KernelLog
-from linkhold.model.kernel_log import LineClass, LineSeverity
+from linkhold.model.kernel_log import LineClass, LineSeverity, Position
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +30,7 @@ def kernel_log_document(log: KernelLog) -> dict[str, Any]:
         "incidents": [incident_document(one) for one in log.incidents],
         "lost": log.lost,
         "problem": log.problem,
+        "position": None if log.position is None else asdict(log.position),
     }
 
 
@@ -51,7 +53,9 @@ def parse_kernel_log(value: Mapping[str, Any] | None) -> KernelLog:
     if not value:
         return KernelLog()
     incidents = tuple(_parse(one) for one in value["incidents"])
-    return KernelLog(incidents, problem=str(value["problem"]))
+    at = value.get("position")  # not in states of agents before it
+    position = Position(str(at["boot_id"]), int(at["sequence"]), str(at["cursor"])) if at else None
+    return KernelLog(incidents, problem=str(value["problem"]), position=position)
 
 
 def _parse(one: Mapping[str, Any]) -> Incident:

@@ -22,6 +22,7 @@ from linkhold.model import (
 from linkhold.wire.documents import SCHEMA, advice_document, dumps, rfc3339, stamp
 from linkhold.wire.holds import holds_document
 from linkhold.wire.incidents import kernel_log_document
+from linkhold.wire.maintenance import maintenance_document
 from linkhold.wire.power import deadline_document, notice_document, power_document
 from linkhold.wire.probes import causes_document, metadata_document, probes_document
 
@@ -127,6 +128,7 @@ def _changing(state: NodeState) -> dict[str, Any]:
         "cause": list(state.cause),
         "alerts": [_alert(alert) for alert in state.alerts],
         "holds": holds_document(state.holds),
+        "maintenance": maintenance_document(state.maintenance),
         "advice": advice_document(state.advice),
     }
 

@@ -30,6 +30,7 @@ from linkhold.model import (
 from linkhold.wire.documents import SCHEMA, parse_advice, parse_stamp
 from linkhold.wire.holds import parse_holds
 from linkhold.wire.incidents import parse_kernel_log
+from linkhold.wire.maintenance import parse_maintenance
 from linkhold.wire.power import parse_deadline, parse_notice, parse_power, parse_power_view
 from linkhold.wire.probes import parse_causes, parse_metadata, parse_probes
 from linkhold.wire.state import PLAIN_FIELDS
@@ -70,6 +71,7 @@ def parse_node_state(document: Mapping[str, Any]) -> NodeState:
             notices=tuple(parse_notice(notice) for notice in document["notices"]),
             deadline=parse_deadline(document.get("deadline")),
             holds=parse_holds(document.get("holds")),
+            maintenance=parse_maintenance(document.get("maintenance")),
             advice=parse_advice(document["advice"]),
             alerts=tuple(_parse_alert(alert) for alert in document["alerts"]),
         )

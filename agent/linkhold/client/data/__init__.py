@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from linkhold.client.data.datasets import Resume
+    from linkhold.client.data.gate import Gate
 
 __all__ = ["StateGate", "Suggestion", "WorkersLost", "policy_for", "retrying", "suggest_loader"]
 
@@ -71,7 +72,7 @@ def policy_for(max_wait_s: float) -> Policy:
 def around(
     dataset: Any,
     policy: Policy,
-    gate: StateGate,
+    gate: Gate,
     voice: Voice,
     resume: Resume | None = None,
 ) -> Any:
@@ -107,7 +108,7 @@ def surviving(
     loader: Any,
     *,
     policy: Policy,
-    gate: StateGate,
+    gate: Gate,
     voice: Voice,
     max_rebuilds: int,
     on_wait: Callable[[], object],

@@ -1,17 +1,21 @@
 """The workers behind a loader: started, waited for in slices, ended, and started anew.
 
 Some of what is used here is private to torch's iterator (``_timeout``, ``_workers``,
-``_worker_pids_set``, ``_shutdown_workers``); a test compares them with the torch that is installed.
+``_workers_status``, ``_worker_result_queue``, ``_worker_pids_set``, ``_shutdown_workers``); a test
+compares them with the torch that is installed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import sys
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING, Any
 
+from linkhold.client.data.message import read_whole
 from linkhold.client.data.verdict import Verdict, judge
 
 if TYPE_CHECKING:
@@ -50,8 +54,8 @@ class Crew:
 
     @property
     def killed(self) -> bool:
-        """Whether a worker ended otherwise than well."""
-        return any(worker.exitcode not in {None, 0} for worker in self._workers())
+        """Whether a worker ended that should still read."""
+        return bool(lost(self._iterator))
 
     @property
     def running(self) -> bool:
@@ -110,7 +114,8 @@ class Crew:
             worker.kill()
         self._shared.forget_waits()
         shut_down = getattr(iterator, "_shutdown_workers", None)
-        if shut_down is not None:
+        # At the interpreter's end a thread would never begin, and start() would wait for it.
+        if shut_down is not None and not sys.is_finalizing():
             thread = threading.Thread(target=shut_down, name="linkhold-data-end", daemon=True)
             thread.start()
             thread.join(END_S)
@@ -132,16 +137,34 @@ class Crew:
     def _take_over(self, iterator: Any) -> None:
         iterator._timeout = SLICE_S  # noqa: SLF001 - see the module's text
         self._iterator, self._guard = iterator, Guard(iterator)
+        seen = weakref.ref(iterator)  # it has to end with its last user, without the collector
+        read_whole(iterator._worker_result_queue, lambda: raise_for_lost(seen()))  # noqa: SLF001
 
     def _check_workers(self) -> None:
         """Raise as torch does for what died while nobody waited."""
-        if self.killed:
-            dead = [worker for worker in self._workers() if worker.exitcode not in {None, 0}]
-            ends = ", ".join(f"{worker.pid}: exit code {worker.exitcode}" for worker in dead)
-            raise RuntimeError(f"DataLoader worker (pid(s) {ends}) exited unexpectedly")
+        raise_for_lost(self._iterator)
         thread = getattr(self._iterator, "_pin_memory_thread", None)
         if thread is not None and not thread.is_alive() and not self._iterator._shutdown:  # noqa: SLF001
             raise RuntimeError("Pin memory thread exited unexpectedly")
+
+
+def lost(iterator: Any) -> list[Any]:
+    """Return the workers that have ended though torch has not told them to."""
+    workers = getattr(iterator, "_workers", ())
+    reading = getattr(iterator, "_workers_status", ())
+    # An exit code of 0 is that of a worker that was told, where the data set was at its end.
+    return [
+        worker
+        for worker, reads in zip(workers, reading, strict=True)
+        if worker.exitcode is not None and (reads or worker.exitcode)
+    ]
+
+
+def raise_for_lost(iterator: Any) -> None:
+    """Raise as torch does for workers that are gone."""
+    ends = ", ".join(f"{worker.pid}: exit code {worker.exitcode}" for worker in lost(iterator))
+    if ends:
+        raise RuntimeError(f"DataLoader worker (pid(s) {ends}) exited unexpectedly")
 
 
 class Guard:

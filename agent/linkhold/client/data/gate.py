@@ -8,7 +8,7 @@ reads: after an outage they stay so for a while, and training waits for its data
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from linkhold import paths
 from linkhold.client import decision
@@ -23,6 +23,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from linkhold.wire import StateView
+
+
+class Gate(Protocol):
+    """What says whether a read can succeed."""
+
+    def closed(self) -> str | None:
+        """Say why no read can succeed now; None when one may."""
+
+
+class NoGate:
+    """Knows of no agent: every read may."""
+
+    def closed(self) -> None:
+        """Let every read be tried."""
 
 
 class StateGate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from linkhold.client.data.courses import Feed, IterableCourse, MapCourse, StatefulCourse
@@ -20,9 +21,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from linkhold.client.data.courses import Course
+    from linkhold.client.data.shared import Shared
     from linkhold.client.voice import Voice
 
 OWN_STATE = frozenset({"state_dict", "load_state_dict"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counts:
+    """The counters of one loader."""
+
+    _shared: Shared
+    _rebuilds: Rebuilds
+
+    @property
+    def retries(self) -> int:
+        """Attempts after a failed one, of all workers so far."""
+        return self._shared.retries
+
+    @property
+    def rebuilds(self) -> int:
+        """How often workers were replaced so far."""
+        return self._rebuilds.total
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Counts) and self._shared is other._shared
+
+    def __hash__(self) -> int:
+        return id(self._shared)
 
 
 class Data:
@@ -67,6 +93,11 @@ class Data:
 
     def __repr__(self) -> str:
         return f"hold.data({self._loader!r})"
+
+    @property
+    def counts(self) -> Counts:
+        """What :attr:`retries` and :attr:`rebuilds` are read from, which may outlive the loader."""
+        return Counts(self._retrier.shared, self._rebuilds)
 
     @property
     def delivered(self) -> int:

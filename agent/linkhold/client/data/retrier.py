@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from linkhold.client.data.gate import StateGate
+    from linkhold.client.data.gate import Gate
     from linkhold.client.data.shared import Shared
     from linkhold.client.retry.families import Family
     from linkhold.client.retry.policy import Policy
@@ -73,7 +73,7 @@ class Retrier:
     def __init__(
         self,
         policy: Policy,
-        gate: StateGate,
+        gate: Gate,
         shared: Shared,
         voice: Voice,
         clock: Clock | None = None,

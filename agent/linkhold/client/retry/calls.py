@@ -61,8 +61,13 @@ class Retry:
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Decorate a function or a coroutine function.
 
-        Raises :class:`TypeError` for a generator function: its body runs after the call.
+        Raises :class:`TypeError` for a generator function: its body runs after the call; and for
+        what cannot be called.
         """
+        if not callable(function):
+            raise TypeError(
+                f"retry: {function!r} cannot be called; write @retry(...) below @classmethod"
+            )
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(
                 f"retry: {function.__qualname__} is a generator, whose body runs after the call; "

@@ -157,7 +157,7 @@ def dependency(name: str, *, run_dir: str | os.PathLike[str] | None = None) -> D
     ``run_dir`` is the run folder of the agent to listen to, as in ``Hold.connect``. Raises
     :class:`ValueError` or :class:`TypeError` for a name that is none.
     """
-    folder = absolute(run_dir)
+    folder = absolute("run_dir", run_dir)
     found = _known.get((name, folder))
     if found is None:
         made = Dependency(name, node=node_for(folder))

@@ -130,21 +130,28 @@ class Folder:
                 promised += max(0, on_disk.size_bytes(path) - on_disk.on_disk_bytes(path))
         return disk.f_bavail * disk.f_frsize - promised
 
-    def sweep(self) -> None:
-        """Remove what crashed processes left half done, and all but the last damaged entries."""
+    def sweep(self) -> list[str]:
+        """Remove what crashed processes left half done, and all but the last damaged entries.
+
+        Return the names of the files and folders that were not copied when their process ended.
+        """
+        lost: list[str] = []
         for name in self.ids():
             entry = Entry.take(self.entries, name)
             if entry is not None and not (entry.folder / "manifest.json").exists():
+                lost += [path.name for path in entry.folder.glob("data/*")]
                 entry.remove()
             elif entry is not None:
                 entry.release()
         for lock in list(self._incoming.glob("*.lock")):
             claim = Claim.take(lock)
             if claim is not None:
+                lost += [path.name for path in lock.with_suffix("").glob("*/*")]
                 shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
                 claim.release(unlink=True)
         for path in self._aside()[:-MOST_DAMAGED]:
             shutil.rmtree(path, ignore_errors=True)
+        return sorted(set(lost))
 
     def close(self) -> None:
         """Remove this process's second names and let go."""

@@ -295,7 +295,10 @@ class Spool:
     def _guarded_sweep(self) -> None:
         try:
             self._folder.prepare()
-            self._folder.sweep()
+            for lost in self._folder.sweep():
+                self._voice.warning(
+                    f"{lost} was not uploaded: its process ended before it was copied to the spool"
+                )
             names = self._folder.ids()
             self._tried &= set(names)
             for name in reversed(names):

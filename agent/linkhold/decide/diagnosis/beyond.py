@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkhold.decide import metadata as service
-from linkhold.decide.diagnosis.seen import DEAD, dead_targets, gateway_works, reach
+from linkhold.decide.diagnosis.seen import DEAD, dead_targets, defaults, gateway_works, reach
 from linkhold.decide.diagnosis.words import listed
 from linkhold.model.diagnosis import Place, State, Sure, Verdict
 from linkhold.model.probes import Heard
@@ -105,11 +105,17 @@ def resolvers(facts: Facts) -> Iterator[Verdict]:
         text = f"names cannot be looked up: {listed(tuple(bad))}: {bad[first]}"
     else:
         text = f"the resolver {first} is dead ({bad[first]}): look-ups wait for it before the next"
-    if reach(facts) is State.DOWN:
+    if reach(facts) is State.DOWN or _no_way(facts, answers):
         return  # a host that reaches nothing reaches no resolver either
     yield Verdict(State.DEGRADED, Place.DNS, Sure.CERTAIN if every else Sure.LIKELY, text, (
         "cat /etc/resolv.conf", f"dig @{first} . NS +time=2 +tries=1", "resolvectl status"
     ))  # fmt: skip
+
+
+def _no_way(facts: Facts, answers: tuple[Answer, ...]) -> bool:
+    """Whether this host knows no way to any resolver: it has no default route."""
+    pathless = all(one.heard is Heard.UNREACHABLE for one in answers)
+    return pathless and facts.look is not None and not defaults(facts.look)
 
 
 def _trouble(answer: Answer) -> str:

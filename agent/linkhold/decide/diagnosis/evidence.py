@@ -218,8 +218,8 @@ def _rest(facts: Facts) -> Iterator[Evidence]:
     yield from _sessions(facts)
     if facts.agent is not None:
         text = f"network {facts.agent.network}, power {facts.agent.power}"
-        text = text if facts.agent.running else "no agent runs here"
-        yield Evidence("agent", "-", Mark.NOTE, text)
+        text = text if facts.agent.running else facts.agent.mute or "no agent runs here"
+        yield Evidence("agent", "-", Mark.BAD if facts.agent.mute else Mark.NOTE, text)
 
 
 def _sessions(facts: Facts) -> Iterator[Evidence]:

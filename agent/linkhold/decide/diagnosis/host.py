@@ -275,6 +275,19 @@ def clock(facts: Facts) -> Iterator[Verdict]:
         yield Verdict(State.DEGRADED, Place.HOST, Sure.CERTAIN, text, next_)
 
 
+def agent_mute(facts: Facts) -> Iterator[Verdict]:
+    """An agent that is there and does not answer watches nothing; trainers run on without it."""
+    if facts.agent is not None and facts.agent.mute:
+        text = (
+            f"the agent of this node hangs ({facts.agent.mute}): nobody watches, and training is "
+            "neither held nor told to save"
+        )
+        yield Verdict(State.DEGRADED, Place.HOST, Sure.LIKELY, text, (
+            "systemctl status linkhold", "journalctl -u linkhold -n 50",
+            "systemctl restart linkhold",
+        ))  # fmt: skip
+
+
 def heartbeats(facts: Facts) -> Iterator[Verdict]:
     """An agent that has brokers of a fleet and reaches none: its heartbeats are lost."""
     if facts.agent is not None and facts.agent.running and facts.agent.fleet.startswith("down"):

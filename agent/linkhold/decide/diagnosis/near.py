@@ -72,8 +72,9 @@ def _silent(facts: Facts, gateway: GatewayFacts) -> Verdict:
     where = f"{gateway.address} on {gateway.link}"
     if alive:
         place, sure = Place.GATEWAY, Sure.LIKELY
+        verb = "answer" if len(alive) > 1 else "answers"
         text = (
-            f"the gateway {where} is dead: it is silent, while {listed(alive)} on its link answers"
+            f"the gateway {where} is dead: it is silent, while {listed(alive)} on its link {verb}"
         )
     elif gateway.others:
         place, sure = Place.SWITCH, Sure.LIKELY

@@ -135,8 +135,11 @@ def dead_targets(facts: Facts) -> tuple[TargetFacts, ...]:
 
 
 def gateway_works(facts: Facts) -> bool:
-    """Whether a gateway answered."""
-    return any(one.answer.works for one in facts.gateways or ())
+    """Whether a gateway answered: to a probe, which may need root, or as this host's resolver."""
+    if any(one.answer.works for one in facts.gateways or ()):
+        return True
+    known = {one.address for one in facts.gateways or ()}
+    return any(one.works and one.target in known for one in facts.dns or ())
 
 
 def target_works(facts: Facts) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from linkhold.decide.diagnosis import beyond, cards, host, links, log, near, sessions
 from linkhold.decide.diagnosis.seen import way_out_works
 from linkhold.model.diagnosis import Diagnosis, Place, State, Sure, Verdict
+from linkhold.model.probes import Heard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,6 +49,7 @@ RULES: tuple[Callable[[Facts], Iterator[Verdict]], ...] = (
     host.rivals,
     host.clock,
     log.past_incidents,
+    host.agent_mute,
     sessions.unprotected,
     host.heartbeats,
 )
@@ -66,7 +68,9 @@ def judged(facts: Facts) -> Diagnosis:
 
 def _no_fault(facts: Facts) -> Verdict:
     """Nothing that was seen is wrong: healthy only where the way out was seen to work."""
-    unseen = ", ".join(dict.fromkeys(one.step for one in facts.missing))
+    steps = [one.step for one in facts.missing]
+    unasked = [one.name for one in facts.targets or () if one.answer.heard is Heard.UNKNOWN]
+    unseen = ", ".join(dict.fromkeys([*steps, *unasked]))
     if facts.look is None:
         sentence = f"nothing could be seen of this host's network ({unseen})"
         return Verdict(

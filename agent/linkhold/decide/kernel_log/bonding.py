@@ -73,6 +73,7 @@ _OF_BOND = r.Search(
         "no 802.3ad response from the link partner",
     ),
     *r.group("bonding", r.DEGRADED, "the ARP monitor contradicts itself", "^probe: c_arp * bad"),
+    *r.group("bonding", r.CONFIG, "the bond is taken apart", "^released all slaves"),
 )  # fmt: skip
 
 

@@ -62,9 +62,12 @@ BNX2X = (
     *r.group("bnx2x", r.TX_TIMEOUT, "a transmit queue is stuck", "tx timeout"),
 )  # fmt: skip
 
-BNX2 = r.group(
-    "bnx2", r.FIRMWARE_ERROR, "the firmware got out of step",
-    "fw sync timed out", "fw sync timeout", "can't load firmware file",
+BNX2 = (
+    *r.group(
+        "bnx2", r.FIRMWARE_ERROR, "the firmware got out of step",
+        "fw sync timed out", "fw sync timeout", "can't load firmware file",
+    ),
+    *r.group("bnx2", r.TX_TIMEOUT, "a transmit queue is stuck", "start ftq dump"),
 )  # fmt: skip
 
 TABLE = (

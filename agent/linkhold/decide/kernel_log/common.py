@@ -12,12 +12,13 @@ LINKS = (
     *r.group(
         "link", r.LINK_UP, "the link carries again",
         "^nic*link is up", "^link is up", "^link up", "^device link is up", "^physical link is up",
-        "^port * link up", "^carrier on",
+        "^port * link up", "^carrier on", "^link event: state up",
     ),
     *r.group(
         "link", r.LINK_DOWN, "the link is lost",
         "^nic*link is down", "^link is down", "^link down", "^device link is down",
-        "^physical link is down", "^port * link down", "^carrier off", "^link is lost",
+        "^physical link is down", "^port * link down", "^link event: state down", "^carrier off",
+        "^link is lost",
     ),
 )  # fmt: skip
 

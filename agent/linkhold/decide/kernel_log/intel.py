@@ -82,6 +82,7 @@ FIRMWARE = (
         "me firmware caused invalid", "asq critical error", "arq critical error",
         "arq overflow error", "vf error detected", "admin_queue_timeout", "aq_err_timeout",
         "adminq comms lost", "admin queue timeout", "firmware is not responding",
+        "firmware error detected fwsm",
     ),
     *r.group(
         "intel", r.DEGRADED_ERROR, "rdma does not work; ethernet does",

@@ -108,6 +108,7 @@ AQUANTIA = (
 
 EMULEX_DRIVERS = ("be2net",)
 EMULEX = (
+    *r.group("emulex", r.TX_TIMEOUT, "a transmit queue is stuck", "^txq dump"),
     *r.group("emulex", r.HARDWARE_DEAD, "the card reports an unrecoverable error",
              "^ue:", "ue low", "ue high", "error detected in the adapter",
              "error detected in the chip", "error detected in the card", "unrecoverable error"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from linkhold.decide.notices.dates import seconds
-from linkhold.decide.notices.reading import document, excerpt, refuse_page, said
+from linkhold.decide.notices.reading import document, excerpt, fields, refuse_page, said
 from linkhold.decide.notices.values import Announced, Judged, Known, Odd
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ CODES = {
 }
 SPOT_ACTIONS = frozenset({"terminate", "stop", "hibernate"})
 OVER = frozenset({"completed", "canceled", "cancelled"})
-LEAVING = frozenset({"Terminated", "Detached", "Warmed:Terminated"})
+LEAVING = frozenset({"terminated", "detached", "warmed:terminated"})
 
 
 def judge(answer: Answer) -> Judged:
@@ -34,7 +34,7 @@ def judge(answer: Answer) -> Judged:
 
 
 def _spot(answer: Answer) -> Judged:
-    body = document(answer.body, dict)
+    body = fields(document(answer.body, dict))
     action, at_s = said(body.get("action")).lower(), seconds(body.get("time"))
     if not action:
         raise Odd("a spot notice without an action")
@@ -60,7 +60,7 @@ def _termination(answer: Answer) -> Judged:
 
 
 def _rebalance(answer: Answer) -> Judged:
-    at_s = seconds(document(answer.body, dict).get("noticeTime"))
+    at_s = seconds(fields(document(answer.body, dict)).get("noticetime"))
     if at_s is None:
         raise Odd("a rebalance recommendation without a time")
     found = Announced("rebalance", "rebalance", "rebalance", at_s=at_s)
@@ -69,35 +69,36 @@ def _rebalance(answer: Answer) -> Judged:
 
 def _scheduled(answer: Answer) -> Judged:
     events = document(answer.body, list)
-    readable = [event for event in events if isinstance(event, dict) and said(event.get("Code"))]
+    told = [fields(event) for event in events if isinstance(event, dict)]
+    readable = [event for event in told if said(event.get("code"))]
     if events and not readable:
         raise Odd("no entry of the list is an event")
-    over = [event for event in readable if said(event.get("State")).lower() in OVER]
+    over = [event for event in readable if said(event.get("state")).lower() in OVER]
     found = tuple(_event(event) for event in readable if event not in over)
     why = f"{len(found)} scheduled, {len(over)} cancelled or completed; State decides"
     return Judged(Known.YES, why, found, tuple(_key(event) for event in over))
 
 
 def _event(event: dict[str, Any]) -> Announced:
-    code = said(event.get("Code")).lower()
+    code = said(event.get("code")).lower()
     return Announced(
         key=_key(event),
         kind="maintenance",
         action=CODES.get(code, "unknown"),
-        status=said(event.get("State")).lower() or "active",
-        at_s=seconds(event.get("NotBefore")),
-        text=f"{code}: {said(event.get('Description'))}"[:200],
+        status=said(event.get("state")).lower() or "active",
+        at_s=seconds(event.get("notbefore")),
+        text=f"{code}: {said(event.get('description'))}"[:200],
     )
 
 
 def _key(event: dict[str, Any]) -> str:
-    return said(event.get("EventId")) or f"{event.get('Code')}-{event.get('NotBefore')}"
+    return said(event.get("eventid")) or f"{event.get('code')}-{event.get('notbefore')}"
 
 
 def _lifecycle(answer: Answer) -> Judged:
     refuse_page(answer.body)
     state = answer.body.strip()
-    if state not in LEAVING:
+    if state.lower() not in LEAVING:
         return Judged(Known.YES, f"the group wants it {excerpt(state)}")
     found = Announced("autoscaling", "maintenance", "terminate", now=True)
     return Judged(Known.YES, "its group takes this machine away", (found,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from linkhold.decide.notices.dates import seconds
-from linkhold.decide.notices.reading import document, said
+from linkhold.decide.notices.reading import document, fields, figure, said
 from linkhold.decide.notices.values import Announced, Judged, Known, Odd
 
 if TYPE_CHECKING:
@@ -42,14 +42,15 @@ def machine(body: str) -> tuple[str, bool | None]:
 
 def judge(answer: Answer) -> Judged:
     """Return what a 200 of Azure says of this machine alone. Raises Odd."""
-    events = document(answer.body, dict).get("Events")
+    events = fields(document(answer.body, dict)).get("events")
     if not isinstance(events, list):
         raise Odd("no list of events")
-    readable = [event for event in events if isinstance(event, dict) and event.get("EventType")]
+    told = [fields(event) for event in events if isinstance(event, dict)]
+    readable = [event for event in told if event.get("eventtype")]
     if events and not readable:
         raise Odd("no entry of the list is an event")
     ours = [event for event in readable if _concerns(event, answer.this_vm)]
-    over = [event for event in ours if said(event.get("EventStatus")).lower() in OVER]
+    over = [event for event in ours if said(event.get("eventstatus")).lower() in OVER]
     found = tuple(_event(event) for event in ours if event not in over)
     why = f"{len(found)} of {len(events)} events concern this machine"
     return Judged(Known.YES, why, found, tuple(_key(event) for event in over))
@@ -60,16 +61,16 @@ def _concerns(event: dict[str, Any], this_vm: str) -> bool:
 
     Without a name to compare every event counts: better one checkpoint too many.
     """
-    resources = event.get("Resources")
+    resources = event.get("resources")
     if not this_vm or not isinstance(resources, list):
         return True
     return this_vm.lower() in {str(name).lower() for name in resources}
 
 
 def _event(event: dict[str, Any]) -> Announced:
-    named = said(event.get("EventType")).lower()
+    named = said(event.get("eventtype")).lower()
     kind, action, min_notice_s = TYPES.get(named, ("maintenance", "unknown", None))
-    status, at_s = said(event.get("EventStatus")).lower(), seconds(event.get("NotBefore"))
+    status, at_s = said(event.get("eventstatus")).lower(), seconds(event.get("notbefore"))
     return Announced(
         key=_key(event),
         kind=kind,
@@ -79,17 +80,15 @@ def _event(event: dict[str, Any]) -> Announced:
         now=status == "started" or at_s is None,
         duration_s=_duration_s(event),
         min_notice_s=min_notice_s,
-        text=f"{named}: {said(event.get('Description'))}"[:200],
+        text=f"{named}: {said(event.get('description'))}"[:200],
     )
 
 
 def _duration_s(event: dict[str, Any]) -> float | None:
     """Return how long a pause lasts in s; -1 means unknown."""
-    duration = event.get("DurationInSeconds")
-    if isinstance(duration, bool) or not isinstance(duration, (int, float)) or duration < 0:
-        return None
-    return float(duration)
+    duration = figure(event.get("durationinseconds"))
+    return None if duration is None or duration < 0 else duration
 
 
 def _key(event: dict[str, Any]) -> str:
-    return said(event.get("EventId")) or f"{event.get('EventType')}-{event.get('NotBefore')}"
+    return said(event.get("eventid")) or f"{event.get('eventtype')}-{event.get('notbefore')}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkhold.decide.notices.dates import seconds
-from linkhold.decide.notices.reading import document, excerpt, refuse_page, said
+from linkhold.decide.notices.reading import document, excerpt, fields, refuse_page, said
 from linkhold.decide.notices.values import Announced, Judged, Known, Odd
 
 if TYPE_CHECKING:
@@ -30,10 +30,11 @@ def judge(answer: Answer) -> Judged:
     """Return what a 200 of Google says. Raises Odd."""
     refuse_page(answer.body)
     refuse_header(answer)
+    word = answer.body.strip().strip('"').upper()  # in quotes with ?alt=json
     if answer.path.endswith("/preempted"):
-        return _preempted(answer.body.strip().upper())
+        return _preempted(word)
     if answer.path.endswith("/maintenance-event"):
-        return _maintenance(answer.body.strip().upper())
+        return _maintenance(word)
     if answer.path.endswith(UPCOMING):
         return _upcoming(answer.body)
     return Judged(Known.YES, "this endpoint announces nothing")
@@ -62,7 +63,9 @@ def _maintenance(word: str) -> Judged:
 def _upcoming(body: str) -> Judged:
     if body.strip().strip('"').upper() in {"NONE", ""}:
         return Judged(Known.YES, "no maintenance is planned")
-    plan = {key.replace("_", "").lower(): value for key, value in document(body, dict).items()}
+    plan = fields(document(body, dict))
+    inner = plan.get("upcomingmaintenance")  # as the API wraps it
+    plan = fields(inner) if isinstance(inner, dict) else plan
     if not plan:
         return Judged(Known.YES, "no maintenance is planned")
     status, kind = said(plan.get("maintenancestatus")).lower(), said(plan.get("type")).lower()

@@ -3,29 +3,49 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from linkhold.decide.notices.values import Odd
 
 EXCERPT = 40
+BOM = "\ufeff"
+"""What some servers write before JSON, and what JSON readers refuse."""
 
 
 def refuse_page(body: str) -> None:
     """Raise Odd for a page: a portal or proxy answers in the service's place."""
-    if body.lstrip()[:1] == "<":
+    if body.removeprefix(BOM).lstrip()[:1] == "<":
         raise Odd("a page where data is due: a captive portal or proxy, neither notice nor calm")
 
 
-def document(body: str, wanted: type[dict[str, Any] | list[Any]]) -> Any:
+def document(body: str, wanted: type | tuple[type, ...]) -> Any:
     """Return the JSON of a body; raise Odd for broken JSON or another type than ``wanted``."""
     refuse_page(body)
     try:
-        value = json.loads(body, parse_constant=str)
+        value = json.loads(body.removeprefix(BOM), parse_constant=str)
     except (ValueError, RecursionError):
         raise Odd("the JSON is cut off or malformed") from None
     if not isinstance(value, wanted):
-        raise Odd(f"a JSON {type(value).__name__} where a {wanted.__name__} is due")
+        due = wanted.__name__ if isinstance(wanted, type) else "document"
+        raise Odd(f"a JSON {type(value).__name__} where a {due} is due")
     return value
+
+
+def fields(value: dict[str, Any]) -> dict[str, Any]:
+    """Return an object's fields by names in lower case without underscores: versions differ."""
+    return {name.replace("_", "").lower(): inner for name, inner in value.items()}
+
+
+def figure(value: object) -> float | None:
+    """Return a number, also one that is written as text; None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
 
 
 def said(value: object) -> str:

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from linkhold.model import Moment, Notice
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+QUIET_S = 10.0
+"""A training process that does not listen to the agent is waited for so long: it hears of no stop.
+
+It may be a notebook, or one that has closed its Hold and writes its last file; or it reads the
+state file, which is seen within a second.
+"""
 ACTIONS = {"reboot": "reboot", "kexec": "reboot", "soft-reboot": "reboot", "poweroff": "stop",
            "halt": "stop"}  # fmt: skip
 """The types of shutdown that logind names, and the action of a notice."""
@@ -48,3 +58,22 @@ def shutdown_notice(report: LogindReport, before: Notice | None, now: Moment) ->
         return before
     deadline = Moment(now.mono_ns + int(left_s * 1e9), now.wall_s + left_s)
     return Notice("shutdown", action, source, now, deadline)
+
+
+def awaited(
+    training: Iterable[int],
+    listening: frozenset[int] | None,
+    quiet_since_ns: Mapping[int, int],
+    now_ns: int,
+) -> tuple[frozenset[int], Mapping[int, int]]:
+    """Return the training processes that a shutdown waits for, and since when others are quiet.
+
+    One that listens is waited for as long as it does. Where nobody knows who listens (``listening``
+    is None) every one is.
+    """
+    if listening is None:
+        return frozenset(training), quiet_since_ns
+    there = frozenset(training)
+    quiet = {pid: quiet_since_ns.get(pid, now_ns) for pid in there - listening}
+    over = {pid for pid, since_ns in quiet.items() if now_ns - since_ns >= QUIET_S * 1e9}
+    return there - over, quiet

@@ -8,7 +8,7 @@ Sensors only watch: they decide where no supply is known, and one alone is never
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from linkhold.decide.power.source import DARK, SECOND, effective, is_silent
@@ -51,7 +51,14 @@ def combine(rules: Rules, sources: Mapping[str, Source], now: Moment) -> Combine
     """Return what all sources together say at ``now``."""
     voices = [_voice(one, sources.get(one.name, Source()), now) for one in rules.sources]
     sensors = [voice for voice in voices if voice.rules.kind is SourceKind.SENSOR]
-    supplies = [voice for voice in voices if voice.rules.kind is not SourceKind.SENSOR]
+    supplies = [v for v in voices if v.rules.kind in {SourceKind.UPS, SourceKind.SUPPLY}]
+    found = _combined(rules, sensors, supplies, now)
+    feeds = (v for v in voices if v.rules.kind is SourceKind.FEEDS and not v.silent)
+    lost = tuple(f"{v.rules.name}: {text}" for v in feeds for text in v.source.degraded)
+    return replace(found, degraded=found.degraded + lost)
+
+
+def _combined(rules: Rules, sensors: list[Voice], supplies: list[Voice], now: Moment) -> Combined:
     dark = [voice for voice in sensors if voice.state in DARK]
     certain = _certain(rules, dark)
     if certain or any(voice.state in DARK for voice in supplies):
@@ -129,7 +136,9 @@ def _by_sensors(
         )
         return Combined(power, end_ns, reasons)
     calm = [v.rules.name for v in sensors if v.state is PowerState.OK]
-    if calm and not supplies:
+    if calm and all(voice.silent for voice in supplies):
+        # Mains are there; that nobody looks after the supplies is for people, not for training.
+        reasons += tuple(f"{v.rules.name}: tells nothing" for v in supplies)
         return Combined(Power(PowerState.OK, source=", ".join(calm)), None, reasons)
     silent = ", ".join(v.rules.name for v in [*supplies, *sensors] if v.silent)
     return Combined(Power(PowerState.UNKNOWN, source=silent), None, reasons)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from linkhold.decide.power.meaning import Meaning, Watched, What, meaning
+from typing import TYPE_CHECKING
+
 from linkhold.decide.power.words import (
-    INVERSE_NAMES,
-    MAINS_NAMES,
-    MAX_VOLTS,
     ignored,
+    is_inverse,
     mains,
-    measured,
-    nothing,
-    number,
+    metered,
     outlet,
     snake,
     status_of_sensor,
     truth,
 )
+
+if TYPE_CHECKING:
+    from linkhold.decide.power.meaning import Meaning, Watched
 
 ENTITY_LEVELS = 4
 RELAYS = frozenset({"switch", "light", "output"})
@@ -35,25 +35,12 @@ def esphome(topic: list[str], text: str, _watched: Watched) -> Meaning:
         on = truth(text)
         return ignored("neither on nor off") if on is None else outlet(on, f"the switch {name}")
     if component == "sensor":
-        return _measured(name, text)
+        return metered(name, text)
     return ignored(f"a {component} tells nothing of power")
 
 
 def _binary(name: str, text: str) -> Meaning:
-    inverse = bool(INVERSE_NAMES.search(name))
-    if not inverse and not MAINS_NAMES.search(name) and "present" not in name:
+    inverse = is_inverse(name)
+    if inverse is None:
         return ignored(f"{name} is no name of a mains sensor")
     return mains(truth(text), f"the sensor {name}", text, inverse=inverse)
-
-
-def _measured(name: str, text: str) -> Meaning:
-    if "volt" not in name or "bat" in name:
-        return nothing(f"{name} is no voltage of mains")
-    volts = number(text)
-    if volts is None:
-        return mains(None, f"the meter {name}", text)
-    if not 0 <= volts < MAX_VOLTS:
-        return ignored(f"{volts:g} is no voltage of mains")
-    if volts < 1:
-        return meaning(What.LOST, f"the meter {name} has no voltage", volts=volts)
-    return measured(volts) or meaning(What.OK, f"the meter has {volts:g} V", volts=volts)

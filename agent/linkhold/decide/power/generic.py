@@ -6,12 +6,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from linkhold.decide.power.meaning import What, meaning
 from linkhold.decide.power.words import (
-    INVERSE_NAMES,
-    MAINS_NAMES,
+    NOTHING,
     ignored,
     is_broken,
+    is_inverse,
     mains,
+    metered,
     nothing,
     number,
     parsed,
@@ -26,10 +28,16 @@ if TYPE_CHECKING:
 
     from linkhold.decide.power.meaning import Meaning
 
-FIGURES = frozenset({"power", "watt", "watts", "w", "load", "current", "energy", "consumption"})
-"""Names of figures of which 0 means that nothing is drawn."""
+FIGURES = frozenset(
+    {"power", "watt", "watts", "w", "va", "load", "current", "energy", "kwh", "consumption"}
+    | {"frequency", "rssi", "uptime", "count", "interval", "humidity", "signal"}
+)
+"""Names of figures: 0 says that nothing is drawn or counted, not that mains are gone."""
 WILLS = frozenset({"lwt", "online", "status", "availability", "available", "connected"})
+PLAIN = ("state", "value", "val", "status", "present", "on")
+"""Keys without a meaning of their own: the topic says what it is."""
 MAX_DEPTH = 6
+MAX_ENTRIES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,41 +83,56 @@ def guessed(topic: list[str], text: str) -> Meaning:
     value = parsed(text)
     if is_broken(text, value):
         return ignored("the JSON is cut off or broken")
-    names = [snake(name) for name in topic]
+    names = [snake(name).strip("_") for name in topic]
     if names[-1] in WILLS and word(value) in {"online", "offline"}:
         return status_of_sensor(value, "the sensor's will")
-    if isinstance(value, dict):
-        return _guessed_in(value)
-    return _guessed_by(names, value)
+    if not isinstance(value, (dict, list)):
+        return _guessed_by(names, value)
+    plain = [value[key] for key in PLAIN if key in value] if isinstance(value, dict) else []
+    return _guessed_in(value) or (
+        _guessed_by(names, plain[0])
+        if plain
+        else ignored("nothing in it has a name of a mains sensor; a path would say where to look")
+    )
 
 
 def _guessed_by(names: list[str], value: Any) -> Meaning:
-    if isinstance(value, list):
-        return ignored("a list tells nothing without a path")
+    if "volt" in names[-1]:
+        return metered(names[-1], value)
     if names[-1] in FIGURES and number(value) is not None:
         return nothing(f"{names[-1]} is a figure, zero means idle")
-    if not any(MAINS_NAMES.search(name) or INVERSE_NAMES.search(name) for name in names):
+    last, inverse = is_inverse(names[-1]), is_inverse("_".join(names))
+    if last is None and inverse is None:
         return ignored("the topic is not mapped and has no name of a mains sensor")
-    inverse = any(INVERSE_NAMES.search(name) for name in names)
-    return mains(truth(value), f"{names[-1]}, taken for 'mains present',", value, inverse=inverse)
+    why = f"{names[-1]}, taken for 'mains present',"
+    return mains(truth(value), why, value, inverse=bool(inverse if last is None else last))
 
 
-def _guessed_in(document: dict[str, Any]) -> Meaning:
-    for path, value in _leaves(document, ()):
-        name = snake("_".join(path))
-        if path[-1] in FIGURES or truth(value) is None:
-            continue
-        if MAINS_NAMES.search(name) or INVERSE_NAMES.search(name):
-            inverse = bool(INVERSE_NAMES.search(name))
-            return mains(truth(value), ".".join(path), value, inverse=inverse)
-    return ignored("nothing in it has a name of a mains sensor; a path would say where to look")
+def _guessed_in(document: object) -> Meaning | None:
+    """Judge what has a name of a mains sensor; where two of them differ, one feed is lost."""
+    named = [
+        (".".join(path), value, inverse)
+        for path, value in _leaves(document, ())
+        if path[-1].lower() not in FIGURES
+        and (inverse := is_inverse(snake("_".join(path)))) is not None
+    ]
+    told = [one for one in named if truth(one[1]) is not None]
+    found = [mains(truth(value), name, value, inverse=inverse) for name, value, inverse in told]
+    if len({one.what for one in found}) > 1:
+        why = "; ".join(one.why for one in found[:4])
+        return meaning(What.DEGRADED, why, reason="one of several is lost")
+    if found:
+        return found[0]
+    empty = [name for name, value, _ in named if word(value) in NOTHING]
+    return mains(None, empty[0], None) if empty else None
 
 
 def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if isinstance(value, dict) and len(path) < MAX_DEPTH:
-        for key, inner in value.items():
-            yield from _leaves(inner, (*path, str(key)))
-    elif path and not isinstance(value, (dict, list)):
+    if isinstance(value, (dict, list)):
+        inner = value.items() if isinstance(value, dict) else enumerate(value[:MAX_ENTRIES])
+        for key, one in inner if len(path) < MAX_DEPTH else ():
+            yield from _leaves(one, (*path, str(key)))
+    elif path:
         yield path, value
 
 

@@ -17,6 +17,7 @@ from linkhold.decide.power.meaning import What
 from linkhold.decide.power.source import DARK, SECOND
 from linkhold.decide.power.values import Memory, Rules, Said, Source, Step
 from linkhold.model import Moment, Notice, Power, PowerState, Severity
+from linkhold.model.power_sources import SourceKind
 from linkhold.model.power_view import Deadline, PowerView
 from linkhold.wire import rfc3339
 
@@ -117,12 +118,17 @@ def _observed(rules: Rules, memory: Memory, found: Combined, now: Moment) -> Mem
         seen=known,
         outage=memory.outage.observe(dark, now.mono_ns, _outage_delays(rules)),
         unknown=memory.unknown.observe(
-            state is PowerState.UNKNOWN and bool(rules.sources),
+            state is PowerState.UNKNOWN and _asks_for_power(rules),
             now.mono_ns,
             _unknown_delays(rules, seen=known),
         ),
         degraded=memory.degraded.observe(bool(found.degraded), now.mono_ns, _outage_delays(rules)),
     )
+
+
+def _asks_for_power(rules: Rules) -> bool:
+    """Tell whether a source is named that could say where power comes from."""
+    return any(one.kind is not SourceKind.FEEDS for one in rules.sources)
 
 
 def _outage_delays(rules: Rules) -> Delays:

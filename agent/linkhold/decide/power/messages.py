@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from linkhold.decide.power import announcements, esphome, generic, shelly, tasmota, tokens, zigbee
 from linkhold.decide.power.meaning import ANYTHING, Meaning, Watched, retained
-from linkhold.decide.power.words import ignored, nothing, parsed
+from linkhold.decide.power.words import ignored, is_broken, nothing, number, parsed, snake
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from linkhold.model.power_sources import SensorMessage
 
-STATUS_KEYS = ("ups.status", "ups_status", "status", "STATUS", "Status")
+STATUS_KEYS = ("ups_status", "status")
 """Where bridges of NUT and apcupsd put the status when they send all variables as one JSON."""
+WRAPPED = 4
 MAX_BYTES = 65_536
 """No word on power is longer; a firmware image on a wildcard topic is."""
 COMMAND_LEVELS = frozenset({"cmnd", "cmd", "command", "set", "get"})
@@ -86,7 +87,7 @@ def is_command(topic: str) -> bool:
     (arendst/Tasmota#890): worth telling the owner.
     """
     levels = topic.lower().split("/")
-    return levels[-1] in COMMAND_LEVELS or bool({"cmnd", "command"} & set(levels))
+    return bool(COMMAND_LEVELS & set(levels[-2:]) or {"cmnd", "command"} & set(levels))
 
 
 def _judge_text(
@@ -97,7 +98,7 @@ def _judge_text(
     watched: Watched,
 ) -> Meaning:
     if dialect in _BY_TEXT:
-        return _BY_TEXT[dialect](_status_in(text))
+        return _judge_words(dialect, levels[-1], text)
     if not text.strip():
         return ignored("empty: the topic was cleared")
     if dialect in _BY_TOPIC:
@@ -106,11 +107,41 @@ def _judge_text(
     return generic.guessed(levels, text) if mapping is None else generic.mapped(mapping, text)
 
 
-def _status_in(text: str) -> str:
-    """Return the status in the JSON of a bridge; every other text as it is."""
+def _judge_words(dialect: Dialect, level: str, text: str) -> Meaning:
     value = parsed(text)
+    if is_broken(text, value):
+        return ignored("the JSON is cut off or broken")
+    if dialect in _OF_STATUS and (number(value) is not None or _is_variable(level)):
+        return nothing(f"{level[:40]} is a figure or a variable, no status")
     if not isinstance(value, dict):
-        return text
-    inner = value.get("ups", value)
-    document = inner if isinstance(inner, dict) else value
-    return next((str(document[key]) for key in STATUS_KEYS if key in document), "")
+        return _BY_TEXT[dialect](text)
+    said = _status_in(value)
+    if said is None:
+        return nothing("no status in it: what is not told is unchanged")
+    return _BY_TEXT[dialect](" ".join(map(str, said)) if isinstance(said, list) else str(said))
+
+
+_OF_STATUS = frozenset({Dialect.NUT_STATUS, Dialect.APCUPSD_STATUS})
+
+
+def _is_variable(level: str) -> bool:
+    """Tell whether a topic's last level names something else than the status.
+
+    NUT's variables have a dot (battery.charge), those of apcaccess are in capitals (LINEV).
+    """
+    other = snake(level) not in STATUS_KEYS
+    return other and ("." in level or (level.isupper() and len(level) > SHORT_NAME))
+
+
+SHORT_NAME = 3
+"""UPS, APC: names of devices, not of variables."""
+
+
+def _status_in(document: dict[str, Any], depth: int = 0) -> Any:
+    """Return the status in the JSON of a bridge, in itself or in an object in it; None for none."""
+    for key, value in document.items():
+        if snake(key) in STATUS_KEYS and not isinstance(value, dict):
+            return "" if value is None else value
+    inner = (value for value in document.values() if isinstance(value, dict))
+    found = (_status_in(value, depth + 1) for value in inner if depth < WRAPPED)
+    return next((said for said in found if said is not None), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkhold.decide.debounce import Debounced
-from linkhold.decide.power.source import DARK, SECOND
+from linkhold.decide.power.source import DARK, FORCED_S, SECOND
 from linkhold.decide.power.values import Memory, Source
 from linkhold.model import PowerState
 
@@ -53,8 +53,9 @@ def _stood(state: NodeState, *, stood: bool) -> Debounced:
 def _source(one: SourceReading) -> Source:
     heard_ns = one.at.mono_ns if one.at is not None else None
     end_ns = None
-    if heard_ns is not None and one.runtime_s is not None:
-        end_ns = heard_ns + int(one.runtime_s * SECOND)
+    left_s = FORCED_S if one.forced_shutdown else one.runtime_s
+    if heard_ns is not None and left_s is not None:
+        end_ns = heard_ns + int(min(left_s, one.runtime_s or left_s) * SECOND)
     return Source(
         state=one.state,
         raw=one.state,
@@ -63,6 +64,7 @@ def _source(one: SourceReading) -> Source:
         at=one.at,
         live=True,
         forced=one.forced_shutdown,
+        forced_since_ns=heard_ns if one.forced_shutdown else None,
         charge=one.charge,
         runtime_s=one.runtime_s,
         end_ns=end_ns,

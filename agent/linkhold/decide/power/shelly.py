@@ -14,6 +14,7 @@ from linkhold.decide.power.words import (
     mains_volts,
     measured,
     nothing,
+    number,
     outlet,
     parsed,
     status_of_sensor,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 TRIPPED = frozenset({"overpower", "overload"})
 NOTIFICATIONS = frozenset({"NotifyStatus", "NotifyFullStatus"})
+PHASES = ("voltage", "a_voltage", "b_voltage", "c_voltage")
 GEN1_CHANNEL_LEVELS = 4
 
 
@@ -103,9 +105,12 @@ def _switch(channel: str, value: dict[str, Any]) -> Meaning:
 
 
 def _meter(value: dict[str, Any]) -> Meaning | None:
-    volts = mains_volts(value.get("voltage", value.get("a_voltage")))
+    phases = [value[key] for key in PHASES if key in value]
+    volts = mains_volts(phases)
     if volts is None:
         return None
+    if any(mains_volts(phase) is None and number(phase) is not None for phase in phases):
+        return meaning(What.DEGRADED, "a phase has no voltage", reason="phase lost", volts=volts)
     return measured(volts) or meaning(What.OK, f"the meter has {volts:g} V", volts=volts)
 
 

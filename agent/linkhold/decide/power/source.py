@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from linkhold.decide.power.meaning import Meaning, What
 from linkhold.decide.power.tokens import TESTS, by_tokens
 from linkhold.model import Moment, PowerState
-from linkhold.model.power_sources import SourceReading
+from linkhold.model.power_sources import SourceKind, SourceReading
 
 if TYPE_CHECKING:
     from linkhold.decide.power.values import Said, Source, SourceRules
@@ -18,6 +18,9 @@ LB_HOLD_S = 5.0
 """So long a low battery is not believed that its own charge contradicts (nut#1942, #3087)."""
 LB_FULL_PERCENT, LB_MARGIN_PERCENT = 50.0, 20.0
 """A charge above both this and the UPS's own limit with a margin contradicts a low battery."""
+FORCED_S = 40.0
+"""What a forced shutdown leaves at least, whatever the battery has, by NUT's defaults: upsmon's
+HOSTSYNC 15 s and FINALDELAY 5 s, then the UPS's offdelay 20 s."""
 OFF_HOLD_S = 30.0
 """An output that is told off is believed after this, as by upsmon (OFFDURATION)."""
 TEST_MAX_S = 7200.0
@@ -45,13 +48,27 @@ def hear(rules: SourceRules, source: Source, said: Said, now: Moment) -> Source:
         notes = (found.reason,) if found.what is What.IGNORED and found.reason else source.notes
         return replace(source, detail=found.why, notes=notes)
     if found.what in {What.COMM_LOST, What.SENSOR_OFFLINE}:
-        return replace(source, offline=found.why, detail=found.why)
-    alive = replace(source, heard_ns=now.mono_ns, offline="", detail=found.why)
+        gone = found.what is What.SENSOR_OFFLINE
+        return replace(_without_old(source), offline=found.why, gone=gone, detail=found.why)
+    if source.gone and said.retained and found.alive is None:
+        return source  # what a dead sensor said before its will is nobody's word any more
+    alive = replace(source, heard_ns=now.mono_ns, offline="", gone=False, detail=found.why)
     if not said.retained:
         alive = replace(alive, live=True)
+    elif source.last is None or source.last.meaning.what is not found.what:
+        alive = replace(alive, live=False)  # it changed while nobody listened, who knows when
+    if rules.kind is SourceKind.FEEDS:
+        return replace(alive, at=now, degraded=(found.reason,) if found.reason else ())
     if found.what in {What.NONE, What.COMM_OK}:
         return alive
     return look(rules, _taken(alive, said, now), now)
+
+
+def _without_old(source: Source) -> Source:
+    """Return a source without a retained word that has not counted yet: its author is gone."""
+    if source.last is None or not source.last.retained or source.raw is source.state:
+        return source
+    return replace(source, last=None, raw=source.state)
 
 
 def _taken(source: Source, said: Said, now: Moment) -> Source:
@@ -59,14 +76,20 @@ def _taken(source: Source, said: Said, now: Moment) -> Source:
     found, now_ns = said.meaning, now.mono_ns
     runtime_s = _plausible(said)
     dark = STATES.get(found.what) in DARK
+    forced = found.what is What.SHUTDOWN
+    forced_since_ns = _since(source.forced_since_ns, forced, now_ns)
+    ends = [now_ns + int(runtime_s * SECOND)] if dark and runtime_s is not None else []
+    if _within(forced_since_ns, FORCED_S, now_ns):  # an order that ended nothing tells no time
+        ends.append((forced_since_ns or 0) + int(FORCED_S * SECOND))
     return replace(
         source,
         at=now,
         last=said,
-        forced=found.what is What.SHUTDOWN,
+        forced=forced,
+        forced_since_ns=forced_since_ns,
         charge=said.charge,
         runtime_s=runtime_s,
-        end_ns=now_ns + int(runtime_s * SECOND) if dark and runtime_s is not None else None,
+        end_ns=min(ends, default=None),
         tokens=found.tokens,
         low_since_ns=_since(source.low_since_ns, found.what is What.LOW, now_ns),
         test_since_ns=_since(source.test_since_ns, found.what is What.CALIBRATION, now_ns),
@@ -185,8 +208,14 @@ def reading(rules: SourceRules, source: Source, now: Moment) -> SourceReading:
         forced_shutdown=source.forced,
         tokens=source.tokens,
         degraded=source.degraded + source.notes,
-        detail=source.offline or source.detail or "not heard of yet",
+        detail=source.offline or _detail(source, silent=silent),
     )
+
+
+def _detail(source: Source, *, silent: bool) -> str:
+    if not source.detail:
+        return "not heard of yet"
+    return f"silent; the last word was: {source.detail}" if silent else source.detail
 
 
 def due_ns(rules: SourceRules, source: Source, now: Moment) -> int | None:

@@ -14,7 +14,6 @@ from linkhold.decide.power.words import (
     mains_volts,
     measured,
     nothing,
-    number,
     outlet,
     parsed,
     status_of_sensor,
@@ -25,8 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _RELAY = re.compile(r"^POWER(\d*)$")
-_SWITCH = re.compile(r"^Switch(\d+)$")
-READ = re.compile(r"^(?:STATE|SENSOR|RESULT|STATUS(?:8|10|11)|POWER\d*)$")
+_SWITCH = re.compile(r"^SWITCH(\d+)$", re.IGNORECASE)
+READ = re.compile(r"^(?:STATE|SENSOR|RESULT|STATUS(?:0|8|10|11)|POWER\d*|SWITCH\d+)$")
+WRAPPERS = ("StatusSNS", "StatusSTS")
+ACTIONS = ("Action", "ACTION", "State", "STATE")
+"""Where a switch's state is, by the versions of the firmware."""
 
 
 def tasmota(topic: list[str], text: str, watched: Watched) -> Meaning:
@@ -39,18 +41,16 @@ def tasmota(topic: list[str], text: str, watched: Watched) -> Meaning:
     value = parsed(text)
     if is_broken(text, value):
         return ignored("the JSON is cut off or broken")
-    if relay := _RELAY.match(last):
-        on = truth(value)
-        return ignored("the relay is neither on nor off") if on is None else _relay(relay, on)
-    if not isinstance(value, dict):
-        return ignored("no JSON object where one is due")
-    return _document(value, watched)
+    if switch := _SWITCH.match(last):
+        return _contact(switch, value)
+    if isinstance(value, dict):  # also on POWER, with SetOption4
+        return _document(value, watched)
+    return _said_relay(last, value) or ignored("neither a relay's state nor a JSON object")
 
 
 def _document(document: dict[str, Any], watched: Watched) -> Meaning:
-    inner = next((document[k] for k in ("StatusSNS", "StatusSTS") if k in document), document)
-    if not isinstance(inner, dict):
-        return ignored("no JSON object where one is due")
+    wrapped = [document[key] for key in WRAPPERS if isinstance(document.get(key), dict)]
+    inner = {key: value for one in wrapped or [document] for key, value in one.items()}
     relays = [found for key, value in inner.items() if (found := _said_relay(key, value))]
     meter = inner.get("ENERGY")
     meters = [_energy(meter)] if isinstance(meter, dict) else []
@@ -71,22 +71,20 @@ def _said_relay(key: str, value: object) -> Meaning | None:
 
 def _energy(energy: dict[str, Any]) -> Meaning:
     """Judge a meter: zero volts are told by a meter behind an open relay, so they prove nothing."""
-    volts = mains_volts(_first(energy.get("Voltage")))
+    volts = mains_volts(energy.get("Voltage"))
     if volts is None:
-        if number(_first(energy.get("Voltage"))) is None:
-            return nothing("the meter tells no voltage")
         return nothing("no voltage behind the relay; the plug itself still has mains")
     found = measured(volts) or meaning(What.OK, f"the meter has {volts:g} V", volts=volts)
     return replace(found, aspect="outlet")
 
 
-def _first(value: Any) -> Any:
-    """Return the first phase of a meter of several."""
-    return value[0] if isinstance(value, list) and value else value
-
-
 def _switches(document: dict[str, Any]) -> Iterator[Meaning]:
     for key, value in document.items():
         if found := _SWITCH.match(key):
-            said = value.get("Action", value) if isinstance(value, dict) else value
-            yield contact(said, key, found[1])
+            yield _contact(found, value)
+
+
+def _contact(switch: re.Match[str], value: Any) -> Meaning:
+    if isinstance(value, dict):
+        value = next((value[key] for key in ACTIONS if key in value), None)
+    return contact(value, switch[0], switch[1])

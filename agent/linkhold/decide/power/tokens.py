@@ -48,12 +48,15 @@ APCUPSD = {
     "OVERLOAD": "OVER",
     "COMMLOST": "NOCOMM",
 }
-NO_CONTACT = {"NOCOMM", "COMMLOST"}
+NO_CONTACT = {"NOCOMM", "COMMLOST", "COMMBAD", "STALE"}
 
 ERRORS_OF_CONTACT = {"DATA-STALE", "DRIVER-NOT-CONNECTED", "STALE", "COMMLOST"}
 """``ERR`` words of upsd that say that the UPS cannot be heard (docs/net-protocol.txt)."""
 
-_LABEL = re.compile(r"^\s*(?:STATUS\s*:|ups\.status\s*:)\s*", re.IGNORECASE)
+_LABEL = re.compile(
+    r"^\s*(?:STATUS\s*[:=]|ups\.status\s*[:=]|VAR\s+\S+\s+ups\.status\s)\s*", re.IGNORECASE
+)
+"""What apcaccess, upsc and upsd itself write before the words."""
 
 
 def nut_status(text: str, previous: str = "") -> Meaning:

@@ -70,7 +70,7 @@ class Source:
     ``state`` counts; ``raw`` since ``raw_ns`` may come to count. ``excused`` is what the source
     would say but for a test or calibration that explains it. ``heard_ns`` is its last sign of
     life, ``end_ns`` when its battery is empty. The ``..._since_ns`` (None: not so) are the
-    beginnings of words that are believed for a time only.
+    beginnings of words that are believed for a time only. ``gone``: its will says that it is dead.
     """
 
     state: PowerState = PowerState.UNKNOWN
@@ -80,6 +80,7 @@ class Source:
     heard_ns: int | None = None
     at: Moment | None = None
     offline: str = ""
+    gone: bool = False
     live: bool = False
     forced: bool = False
     charge: float | None = None
@@ -93,6 +94,7 @@ class Source:
     low_since_ns: int | None = None
     test_since_ns: int | None = None
     off_since_ns: int | None = None
+    forced_since_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from linkhold.config.power import Dialect as Asked
 from linkhold.config.power import Watch
-from linkhold.config.power_contradictions import KERNEL
+from linkhold.config.power_contradictions import FEEDS, KERNEL
 from linkhold.decide.power.generic import Mapping
 from linkhold.decide.power.meaning import Watched
 from linkhold.decide.power.messages import Dialect
@@ -28,12 +28,17 @@ SENSOR_DEBOUNCE_S = 1.0
 FOR_EVER_S = 10 * 365 * 86400.0
 
 
-def rules(power: PowerSettings, mains_back_s: float, *, kernel: bool) -> Rules:
-    """Return the rules of the machine; ``kernel``: the kernel knows a supply of this machine."""
+def rules(power: PowerSettings, mains_back_s: float, *, kernel: bool, feeds: bool = False) -> Rules:
+    """Return the rules of the machine.
+
+    ``kernel``: the kernel knows a supply of this machine; ``feeds``: it shows the feeds of PSUs.
+    """
     ups_s = max(UPS_LEAST_S, POLLS * power.poll)
     sources = [SourceRules(one.name, SourceKind.UPS, ups_s) for one in power.nut]
     if kernel:
         sources.append(SourceRules(KERNEL, SourceKind.SUPPLY, KERNEL_MAX_AGE_S))
+    if feeds:
+        sources.append(SourceRules(FEEDS, SourceKind.FEEDS, KERNEL_MAX_AGE_S))
     sources += [
         SourceRules(
             one.name, SourceKind.SENSOR, one.max_age or FOR_EVER_S, debounce_s=SENSOR_DEBOUNCE_S

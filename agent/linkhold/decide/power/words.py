@@ -21,15 +21,27 @@ MAINS_NAMES = re.compile(
 )
 """Names of things that tell whether mains are there; a door contact has no such name."""
 INVERSE_NAMES = re.compile(
-    r"(?:^|_)(?:lost|loss|fail\w*|outage|blackout|dark|down|missing|absent|fault|(?:on_)?batter\w*)"
-    r"(?:_|$)|no_(?:mains|power|ac)"
+    r"(?:^|_)(?:lost|loss|fail\w*|dark|down|missing|absent|fault|off)(?:_|$)"
 )
-"""Names that are true when mains are gone."""
+"""Ends of such names that make them true when mains are gone."""
+OUTAGE_NAMES = re.compile(
+    r"(?:^|_)(?:outage|blackout|(?:on|running_on)_batter\w*|discharging)(?:_|$)|no_(?:mains|power|ac)"
+)
+"""Names that are true when mains are gone, whatever else they say."""
+OTHER_NAMES = re.compile(r"batter|button|reset|saving|temperature|fan|alarm|memory|update")
+"""Names with the word power or UPS that tell of something else."""
 
 BROWNOUT_VOLTS = ((1.0, 85.0), (141.0, 186.0))
 """No grid's nominal voltage less ten percent reaches into these: 100 to 127 V, 208 to 240 V."""
+MIN_VOLTS = 1.0
+"""Below it there is nothing: meters show some tenths of a volt of noise."""
+MAX_PHASES = 8
 MAX_VOLTS = 500.0
 """Above it a figure is no mains voltage: battery sensors of Zigbee tell millivolts."""
+
+
+BLANK = " \t\r\n\0"
+"""Around words; programs in C send the zero at a string's end."""
 
 
 def parsed(text: str) -> Any:
@@ -38,7 +50,7 @@ def parsed(text: str) -> Any:
     Numbers that JSON does not have (NaN, Infinity) stay words; so does what is nested too deep.
     """
     try:
-        return json.loads(text, parse_constant=str)
+        return json.loads(text.strip(BLANK), parse_constant=str)
     except (ValueError, RecursionError):
         return text
 
@@ -56,7 +68,7 @@ def word(value: Any) -> str:
         return "null"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return str(value).strip().strip('"').lower()
+    return str(value).strip(BLANK).strip('"').strip().lower()
 
 
 def truth(value: Any) -> bool | None:
@@ -80,6 +92,15 @@ def snake(name: str) -> str:
     """Return a name in lower case with underscores, from any way to write it."""
     split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     return re.sub(r"[^a-z0-9]+", "_", split.lower())
+
+
+def is_inverse(name: str) -> bool | None:
+    """Tell whether what is named so is true when mains are gone; None: it tells of other things."""
+    if OUTAGE_NAMES.search(name):
+        return True
+    if OTHER_NAMES.search(name) or not MAINS_NAMES.search(name):
+        return None
+    return bool(INVERSE_NAMES.search(name))
 
 
 def mains(
@@ -129,10 +150,29 @@ def measured(volts: float | None) -> Meaning | None:
     return meaning(What.DEGRADED, why, reason="low voltage", volts=volts)
 
 
+def metered(name: str, said: object) -> Meaning:
+    """Return what a meter of mains voltage says; it is no plug's own, so zero means an outage."""
+    if "volt" not in name or "bat" in name:
+        return nothing(f"{name} is no voltage of mains")
+    volts = number(said)
+    if volts is None:
+        return mains(None, f"the meter {name}", said)
+    if not 0 <= volts < MAX_VOLTS:
+        return ignored(f"{volts:g} is no voltage of mains")
+    if volts < MIN_VOLTS:
+        return meaning(What.LOST, f"the meter {name} has no voltage", volts=volts)
+    return measured(volts) or meaning(What.OK, f"the meter has {volts:g} V", volts=volts)
+
+
 def mains_volts(value: Any) -> float | None:
-    """Return a plausible mains voltage in volts; None for none, zero or millivolts."""
+    """Return a plausible mains voltage in volts; None for none, zero or millivolts.
+
+    Of several phases it is the highest.
+    """
+    if isinstance(value, list):
+        return max(filter(None, map(mains_volts, value[:MAX_PHASES])), default=None)
     volts = number(value)
-    return volts if volts is not None and 0 < volts < MAX_VOLTS else None
+    return volts if volts is not None and MIN_VOLTS <= volts < MAX_VOLTS else None
 
 
 def status_of_sensor(said: object, why: str) -> Meaning:

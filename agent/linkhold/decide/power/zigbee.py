@@ -36,9 +36,11 @@ def zigbee2mqtt(topic: list[str], text: str, watched: Watched) -> Meaning:
         return status_of_sensor(said, "the bridge" if bridge else "availability")
     if "bridge" in topic[:-1]:
         return ignored("the bridge speaks of itself")
-    if not isinstance(value, dict):
-        return ignored("no JSON object where one is due")
-    return _device(value, watched)
+    if isinstance(value, dict):
+        return _device(value, watched)
+    if _is_relay(topic[-1]) or topic[-1] in MAINS_KEYS:  # mqtt.output: attribute
+        return _device({topic[-1]: value}, watched)
+    return ignored("no JSON object where one is due")
 
 
 def _device(document: dict[str, Any], watched: Watched) -> Meaning:

@@ -21,6 +21,9 @@ RETRIES, RTO_MAX = "tcp_retries2", "tcp_rto_max_ms"
 IDLE = ("tcp_keepalive_time", "tcp_keepalive_intvl", "tcp_keepalive_probes")
 SYSCTLS = (RETRIES, RTO_MAX, *IDLE)
 
+QUICK = {RTO_MAX: 2500, RETRIES: 255}
+"""Advised for training nodes: on again within 2.5 s of an outage, of up to 10 minutes."""
+
 _BUSY, _QUIET = "TCP with data in flight", "keepalive of idle TCP connections"
 _BUSY_SOURCE = "tcp_model_timeout() in net/ipv4/tcp_timer.c, with an RTO of 200 ms"
 _QUIET_SOURCE = "tcp_keepalive_timer() in net/ipv4/tcp_timer.c"
@@ -100,7 +103,31 @@ def _busy(facts: JobFacts, where: str, aim_s: float) -> Layer:
     value = f"tcp_retries2 = {retries}"
     if RTO_MAX in facts.sysctls:
         value += f", tcp_rto_max_ms = {rto_max_ms}"
-    return Layer(_BUSY, outage_s, value, where, how, _BUSY_SOURCE)
+    return Layer(_BUSY, outage_s, value, where, how, _BUSY_SOURCE, note=_late(facts))
+
+
+def _late(facts: JobFacts) -> str:
+    """Return what the pause between retransmissions costs after an outage; empty for little.
+
+    tcp_retransmit_timer() in net/ipv4/tcp_timer.c doubles it, and nothing tells it of a link that
+    is back.
+    """
+    rto_max_ms = facts.sysctls.get(RTO_MAX, RTO_MAX_MS)
+    if rto_max_ms <= QUICK[RTO_MAX]:
+        return ""
+    late = (
+        f"after an outage it goes on with the kernel's next try: up to {rto_max_ms / 1000:g} s "
+        "later, but at most as long again as the outage was"
+    )
+    if RTO_MAX not in facts.sysctls:
+        return f"{late}; kernels from 6.15 have net.ipv4.{RTO_MAX} to shorten that"
+    busy = ", ".join(f"{key}: {value}" for key, value in QUICK.items())
+    survived_s = model_timeout_s(QUICK[RETRIES], QUICK[RTO_MAX])
+    return (
+        f"{late}; keepalive: {{busy: {{{busy}}}}} in linkhold's config{_reach(facts)} makes that "
+        f"{QUICK[RTO_MAX] / 1000:g} s, for outages of up to {survived_s:.0f} s and connections "
+        "made afterwards"
+    )
 
 
 def _idle(facts: JobFacts, where: str) -> Layer:

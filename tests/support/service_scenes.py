@@ -1,0 +1,288 @@
+"""What happens to linkhold as a service, in a guest with systemd; see tests/lab/test_service.py."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from support import installed
+from support.lab import scenario
+from support.serviced import (
+    AGENT,
+    BROKER,
+    CONFIG,
+    STATE,
+    await_service,
+    configure,
+    events,
+    link,
+    pid,
+    say,
+    shown,
+    state,
+)
+from support.topology import GATEWAY_4, ip, wait_until
+
+if TYPE_CHECKING:
+    from support.lab import Box
+
+KEEPALIVE = Path("/proc/sys/net/ipv4/tcp_keepalive_time")
+BOND_OPTIONS = Path("/sys/class/net/bond0/bonding")
+FOLDERS = ("/run/linkhold", "/var/lib/linkhold")
+ENFORCE = "mode: enforce\nkeepalive: {profile: custom, time_s: 123}\n"
+BOND = "bonds: {bond0: {members: [eth0, eth1], confirm_after_s: 2}}\n"
+
+
+@scenario(timeout_s=120)
+def installs(box: Box, wheel: str) -> dict[str, Any]:
+    """Install from the wheel; its venv, which took pip seconds on the host, is there already."""
+    box.two_switches()
+    opt = Path("/opt/linkhold")
+    opt.symlink_to(Path(wheel).parent / "root/opt/linkhold")
+    (opt / "current").unlink()
+    done = installed.setup(Path(wheel), "--system", check=False)
+    if done.returncode == 0:
+        await_service()
+    again = installed.setup(Path(wheel), "--system", check=False)
+    return {
+        "code": done.returncode,
+        "said": done.stdout + done.stderr,
+        "again": again.stdout + again.stderr,
+        "groups": say("getent", "group", "linkhold", "linkhold-operators"),
+        "network": state().get("network"),
+        "failed": say("systemctl", "--failed", "--plain", "--no-legend"),
+        "journal": say("journalctl", "-u", "linkhold*", "-o", "cat", "--no-pager", "-n", "40"),
+    }
+
+
+@scenario(timeout_s=60)
+def works(box: Box) -> dict[str, Any]:
+    """Have the agent do each thing that its sandbox must allow."""
+    net = box.two_switches()
+    for nic in ("eth0", "eth1"):
+        ip("link", "set", nic, "up")
+    net.give_address("eth0")
+    configure(ENFORCE)
+    wait_until(lambda: KEEPALIVE.read_text().strip() == "123", "sysctl", timeout_s=20)
+    wait_until(_gateway_heard, "the gateway answers probes", timeout_s=20)
+    wait_until(lambda: link("eth0").get("carrier"), "netlink", timeout_s=20)
+    agent = state()["detail"]["agent"]
+    return {
+        "unavailable": agent["unavailable"],
+        "outbox": agent["outbox"],
+        "kernel_log": agent["counters"]["kernel_log_records"],
+        "status": shown(AGENT, "StatusText"),
+        "tmpfiles": [oct(Path(name).stat().st_mode & 0o777) for name in FOLDERS],
+    }
+
+
+def _gateway_heard() -> bool:
+    probes = state()["detail"]["probes"].values()
+    return any(one["target"] == GATEWAY_4 and one["heard"] for one in probes)
+
+
+@scenario(timeout_s=30)
+def is_confined(box: Box) -> dict[str, Any]:
+    """Look at what agent and broker may not do, from inside their own namespaces."""
+    found: dict[str, Any] = {}
+    for unit in (AGENT, BROKER):
+        inside = ["nsenter", "--target", str(pid(unit)), "--mount"]
+        status = Path(f"/proc/{pid(unit)}/status").read_text(encoding="ascii").splitlines()
+        rights = [
+            line.split(":\t", 1) for line in status if line.startswith(("Cap", "Secc", "NoNew"))
+        ]
+        found[unit] = {
+            "etc": say(*inside, "touch", "/etc/x"),
+            "home": say(*inside, "ls", "/root"),
+            "proc_sys": say(*inside, "sh", "-c", "echo 1 >/proc/sys/kernel/panic"),
+            **dict(rights),
+        }
+    networks = {Path(f"/proc/{one}/ns/net").readlink() for one in (pid(BROKER), 1)}
+    found["network"] = len(networks) > 1
+    return found
+
+
+CONNECT = """
+import socket, sys
+for name in ("broker", "agent"):
+    with socket.socket(socket.AF_UNIX) as one:
+        print(name, one.connect_ex(f"/run/linkhold/mqtt/{name}.sock"))
+"""
+
+
+@scenario(timeout_s=30)
+def trainers_listen(box: Box) -> dict[str, str]:
+    """Connect to both sockets as a member of the group linkhold, and as anybody else."""
+    whoami = {"member": "linkhold", "stranger": "nogroup"}
+    python = ["/usr/bin/python3", "-c", CONNECT]
+    as_nobody = ["setpriv", "--reuid", "nobody", "--clear-groups", "--regid"]
+    return {who: say(*as_nobody, group, "--", *python) for who, group in whoami.items()}
+
+
+@scenario(timeout_s=120)
+def has_more_rights(box: Box, wheel: str) -> dict[str, Any]:
+    """Give the agent the rights of both drop-ins, and something to do with each."""
+    net = box.two_switches()
+    installed.setup(Path(wheel), "--system", "--allow", "cover", "--allow", "namespaces")
+    await_service()
+    configure(
+        f"{ENFORCE[:-2]}, check_every: 1, namespaces: all, cover: {{processes: training}}}}\n"
+    )
+    peer = [sys.executable, str(Path(installed.__file__).with_name("idle_peer.py"))]
+    training = {**os.environ, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "x"}
+    beyond = ["ip", "netns", "exec", net.gateway]
+    with (
+        subprocess.Popen([*beyond, *peer, "serve", "9999"], stdout=subprocess.PIPE) as server,
+        subprocess.Popen(
+            [*peer, "talk", "none", GATEWAY_4, "9999"],
+            env=training,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+        ) as client,
+    ):
+        try:
+            with suppress(TimeoutError):
+                wait_until(lambda: _seen(net.gateway) == "123", "another namespace", timeout_s=30)
+                wait_until(lambda: (_keepalive()["covered"] or {}).get("covered"), "", timeout_s=30)
+            found = {"seen": _seen(net.gateway), "keepalive": _keepalive()}
+        finally:
+            client.kill()
+            server.kill()
+    installed.setup(Path(wheel), "--system")
+    await_service()
+    return {**found, "rights": shown(AGENT, "CapabilityBoundingSet")}
+
+
+def _seen(namespace: str) -> str:
+    return say("ip", "netns", "exec", namespace, "cat", str(KEEPALIVE))
+
+
+def _keepalive() -> Any:
+    return state()["detail"]["keepalive"]
+
+
+@scenario(timeout_s=90)
+def hangs(box: Box) -> dict[str, Any]:
+    """Freeze broker, then agent; systemd must start each anew."""
+    before = pid(BROKER)
+    os.kill(before, 19)
+    wait_until(lambda: pid(BROKER) not in {0, before}, "a new broker", timeout_s=40)
+    await_service()
+    agent, broker = pid(AGENT), pid(BROKER)
+    os.kill(agent, 19)
+    wait_until(lambda: pid(AGENT) not in {0, agent}, "a new agent", timeout_s=40)
+    await_service()
+    return {
+        "same_broker": pid(BROKER) == broker,
+        "journal": say("journalctl", "-u", AGENT, "-o", "cat", "--no-pager"),
+    }
+
+
+@scenario(timeout_s=120)
+def is_upgraded(box: Box) -> dict[str, Any]:
+    """Restart the agent, as an upgrade does, while a member of a bond goes up and down."""
+    net = box.two_switches()
+    configure(ENFORCE + BOND)
+    made = say("linkhold", "bond", "apply", "--yes")
+    wait_until(lambda: net.carrier("bond0"), "carrier")
+    miimon = Path("/sys/class/net/bond0/bonding/miimon")
+    miimon.write_text("200", encoding="ascii")
+    wait_until(lambda: miimon.read_text().strip() == "50", f"repaired; {made}", timeout_s=40)
+    changes = Path("/sys/class/net/bond0/carrier_changes")
+    before, broker = changes.read_text(), pid(BROKER)
+    with subprocess.Popen(["systemctl", "restart", "linkhold"]) as restart:
+        while restart.poll() is None:
+            net.pull_cable(1)
+            time.sleep(0.2)
+            net.plug_cable(1)
+            time.sleep(0.2)
+    net.pull_cable(1)
+    await_service()
+    wait_until(lambda: not link("eth1")["carrier"], "eth1 is seen down", timeout_s=20)
+    return {
+        "bond": changes.read_text() == before,
+        "most_kb": {unit: _peak_kb(pid(unit)) for unit in (AGENT, BROKER)},
+        "broker": pid(BROKER) == broker,
+        "events": [(one["id"], one["seq"], one["type"], one["data"]) for one in events()],
+        "kernel": int(Path("/sys/class/net/eth1/carrier_down_count").read_text()),
+        "seen": link("eth1")["carrier_downs"],
+    }
+
+
+def _peak_kb(process: int) -> int:
+    lines = Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+@scenario(timeout_s=150)
+def stops(box: Box, wheel: str) -> dict[str, Any]:
+    """Stop, start and restart, with and without `restore_on_stop`."""
+    values: dict[str, Any] = {}
+    subprocess.run(["systemctl", "stop", "linkhold"], check=True)
+    values["stop"] = KEEPALIVE.read_text().strip(), BOND_OPTIONS.exists()
+    values["folders"] = STATE.parent.is_dir() and Path("/run/linkhold/mqtt/broker.sock").exists()
+    CONFIG.write_text(f"{ENFORCE}{BOND}restore_on_stop: true\n", encoding="ascii")
+    subprocess.run(["systemctl", "start", "linkhold"], check=True)
+    subprocess.run(["systemctl", "restart", "linkhold"], check=True)
+    values["restart"] = KEEPALIVE.read_text().strip(), BOND_OPTIONS.exists()
+    refused = installed.setup(Path(wheel), "--remove", check=False)
+    values["refused"] = refused.stderr
+    subprocess.run(["systemctl", "stop", "linkhold"], check=True)
+    values["restore"] = KEEPALIVE.read_text().strip(), BOND_OPTIONS.exists()
+    values["address"] = ip("-br", "-4", "addr", "show", "eth0")
+    values["said"] = say("journalctl", "-u", AGENT, "-o", "cat", "--no-pager", "-n", "20")
+    return values
+
+
+@scenario(timeout_s=60)
+def crashes(box: Box) -> dict[str, Any]:
+    """Let the agent end at once, at each start."""
+    folder = Path(f"/run/systemd/system/{AGENT}.d")
+    folder.mkdir(parents=True)
+    crash = "[Service]\nExecStart=\nExecStart=/bin/false\nExecStopPost=\nRestartSec=50ms\n"
+    (folder / "crash.conf").write_text(crash, encoding="ascii")
+    subprocess.run(["systemctl", "daemon-reload"], check=True)
+    say("systemctl", "start", AGENT)
+    wait_until(lambda: shown(AGENT, "ActiveState") == "failed", "given up", timeout_s=30)
+    found = {"restarts": int(shown(AGENT, "NRestarts")), "result": shown(AGENT, "Result")}
+    (folder / "crash.conf").unlink()
+    CONFIG.write_text("mode: enforce\n", encoding="ascii")
+    os.sync()
+    return found
+
+
+@scenario(timeout_s=90)
+def has_booted(box: Box) -> dict[str, Any]:
+    """Tell what runs after a boot without any network."""
+    await_service()
+    return {
+        "network": state()["network"],
+        "started": shown(AGENT, "ActiveEnterTimestampMonotonic"),
+        "online": shown("network-online.target", "ActiveState"),
+        "failed": say("systemctl", "--failed", "--plain", "--no-legend"),
+        "restarts": shown(AGENT, "NRestarts"),
+    }
+
+
+@scenario(timeout_s=60)
+def is_removed(box: Box, wheel: str) -> dict[str, Any]:
+    """Remove linkhold and its changes."""
+    wait_until(lambda: KEEPALIVE.read_text().strip() != "7200", "sysctl", timeout_s=20)
+    done = installed.setup(Path(wheel), "--remove", "--restore-host", check=False)
+    again = installed.setup(Path(wheel), "--remove", check=False)
+    folders = ("/etc/systemd", "/etc/sysusers.d", "/etc/tmpfiles.d", "/usr/local/bin")
+    left = say("find", *folders, "-name", "*linkhold*")
+    return {
+        "said": done.stdout + done.stderr,
+        "again": again.stdout + again.stderr,
+        "left": left,
+        "keepalive": KEEPALIVE.read_text().strip(),
+        "opt": os.path.lexists("/opt/linkhold"),
+        "kept": CONFIG.exists() and Path("/var/lib/linkhold").is_dir(),
+        "units": say("systemctl", "is-active", AGENT, BROKER),
+    }
