@@ -108,6 +108,11 @@ def test_a_damaged_outbox_is_kept_aside(
     assert agent.stop()[0] == 0
 
 
+def last_start(types: list[str]) -> int:
+    """Return where the events of the last start begin; other jobs of the machine add some too."""
+    return max((n for n, one in enumerate(types) if one == "agent.started"), default=0)
+
+
 def test_an_outbox_that_is_damaged_while_it_runs_heals(
     agents: Callable[..., Running], cable: Callable[[Running], Cable]
 ) -> None:
@@ -125,7 +130,7 @@ def test_an_outbox_that_is_damaged_while_it_runs_heals(
     agent.start().wait_ready()
     cable(agent).check()
 
-    wait_until(lambda: "link.down" in agent.types()[-6:])
+    wait_until(lambda: "link.down" in agent.types()[last_start(agent.types()) :])
     agent.wait_for(lambda s: agent_of(s)["outbox"] == "ok")
 
 
