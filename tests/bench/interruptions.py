@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SEED = 20261130
 RUNS, QUICK_RUNS = 20, 2
-AT_ONCE = 10
+AT_ONCE = 14
 SHORT_S, LONG_S = (1.0, 30.0), (30.0, 180.0)
 STORE_S = 60.0
 """read_timeout of torchrun's store: what a plain run is expected to survive."""

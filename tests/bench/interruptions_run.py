@@ -37,8 +37,8 @@ RESUME_MOST_S = RTO_MAX_S + 30
 LATE_S = 10.0
 """torchrun's agent may die so long after its connection to the store has recovered."""
 LOOK_S = 0.25
-_starting = threading.Semaphore(2)
-"""Importing torch is all that costs: two jobs at once do."""
+_starting = threading.Semaphore(3)
+"""Importing torch is all that costs: three jobs at once do."""
 
 
 @dataclass(frozen=True)

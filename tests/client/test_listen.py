@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -71,7 +72,7 @@ def test_words(
 
     assert "linkhold agent of node node found" in caplog.messages
     assert "training on hold: network down (eth0 lost carrier)" in caplog.messages
-    assert [line for line in caplog.messages if line.startswith("held 0.")]
+    assert [line for line in caplog.messages if re.match(r"held \d+\.\d s", line)]
 
 
 @pytest.mark.usefixtures("broker")
@@ -284,19 +285,20 @@ def test_idle_thread_sleeps(
     broker: Broker, run_dir: Path, agent: HandAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without news the thread wakes no more than twice a second, with a broker and without."""
-    turns: list[None] = []
+    turns: list[Any] = []
     turn = listener.Listener._turn
 
     def counted(*arguments: Any) -> None:
-        turns.append(None)
+        turns.append(arguments[0])
         turn(*arguments)
 
     agent.say()
-    with connected(run_dir), connected(run_dir / "none"):
+    with connected(run_dir) as one, connected(run_dir / "none") as other:
         time.sleep(0.7)
         monkeypatch.setattr(listener.Listener, "_turn", counted)
         time.sleep(2)
-    assert len(turns) <= 8
+    # Listeners that other tests of this process left are not counted.
+    assert sum(ours in (one._source, other._source) for ours in turns) <= 8
 
 
 PROGRAM = """

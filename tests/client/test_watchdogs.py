@@ -44,6 +44,7 @@ hold.on_wait = beat
 agent.say(**HOLD)
 hold.step(1)
 client.send_heartbeat()
+client.shutdown_workload_monitoring()  # the end of an interpreter may take longer than the timeout
 print(f"{hold.held_s:.1f} {beats[0]}", flush=True)
 """
 SERVER = """\
