@@ -46,5 +46,5 @@ wheel: setup ## build the wheel that `linkhold setup --system` installs, into di
 lock: ## pin the dependencies of the service's venv anew, with hashes (needs an index of packages)
 	@tests/support/lock.sh
 
-test: lint ## run every test, two files at a time; a skip says why
-	@$(PYTEST) -n 2 --dist loadfile $(ARGS)
+test: lint ## run every test, three files at a time; a skip says why
+	@$(PYTEST) -n 3 --dist loadfile $(ARGS)
