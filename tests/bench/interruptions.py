@@ -51,8 +51,11 @@ def run(*, quick: bool = False) -> list[Row]:
     ]
     runs.sort(key=lambda one: -one.length_s)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = list(pool.map(Run.play, runs))
+        played = [pool.submit(one.play) for one in runs]
+    found = [one.result() for one in played if one.exception() is None]
     _write(found)
+    for one in played:
+        one.result()  # raises what kept a run from being one
     return [*_rows(found)]
 
 

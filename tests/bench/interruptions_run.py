@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.interruptions_place import ADDRESSES, GATEWAYS, Network
-from bench.rig import Agent, _end, _with_tests
+from bench.rig import Agent, end, with_tests
 from support.places import Place, private_mounts, resolver
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class Run:
                 stdout=log,
                 stderr=log,
                 cwd=self._folder,
-                env=_with_tests(environment),
+                env=with_tests(environment),
             )
         self._stack.callback(_end_launcher, process)
         self._launchers.append(process)
@@ -239,7 +239,7 @@ class Run:
             process = subprocess.Popen(
                 node.command(*wrap, *command), stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        self._stack.callback(_end, process)
+        self._stack.callback(end, process)
         agent = Agent(process, folder / "run", folder / "log", time.monotonic())
         agent.wait_for(lambda state: state["detail"]["agent"]["leg_a"] == "up", "leg A up")
         deadline_s = time.monotonic() + 30

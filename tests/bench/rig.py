@@ -105,7 +105,7 @@ class Agent:
 
     def stop(self) -> None:
         """End it in order, or by force."""
-        _end(self.process)
+        end(self.process)
 
 
 class Observer:
@@ -209,7 +209,7 @@ class Rig:
             process = subprocess.Popen(
                 self.namespace.command(*self._mounts.wrap, *command),
                 stderr=log,
-                env=_with_tests(environment or {}),
+                env=with_tests(environment or {}),
             )
         agent = Agent(process, run_dir, log_file, exec_s)
         self._stack.callback(agent.stop)
@@ -228,9 +228,9 @@ class Rig:
         """Start an observer inside."""
         command = [sys.executable, "-m", "bench.observers", kind, *map(str, arguments)]
         process = subprocess.Popen(
-            self.namespace.command(*command), stdout=subprocess.PIPE, env=_with_tests({})
+            self.namespace.command(*command), stdout=subprocess.PIPE, env=with_tests({})
         )
-        self._stack.callback(_end, process)
+        self._stack.callback(end, process)
         return Observer(process)
 
     def kernel_carrier(self) -> Carrier:
@@ -238,13 +238,14 @@ class Rig:
         return self._kernel.carrier(self.nic)
 
 
-def _with_tests(more: Mapping[str, str]) -> dict[str, str]:
+def with_tests(more: Mapping[str, str]) -> dict[str, str]:
     """Return our environment, with which a process finds the modules of the tests."""
     paths = [str(TESTS), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **more}
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process in order, or by force."""
     if process.poll() is None:
         process.send_signal(signal.SIGCONT)
         process.terminate()

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from linkhold.decide.power import Memory, Rules, SourceRules, step
 from linkhold.decide.power.generic import Mapping
-from linkhold.decide.power.messages import Dialect
 from linkhold.decide.power.reports import of_message, of_ups
 from linkhold.model import Moment, PowerState
-from linkhold.model.power_sources import SensorMessage, SourceKind, UpsReport
+from linkhold.model.power_sources import Dialect, SensorMessage, SourceKind, UpsReport
 
 if TYPE_CHECKING:
     from linkhold.decide.power import Said, Step

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkhold.config import Settings, load
-from linkhold.config.power import Cloud, Dialect, SensorSettings, UpsSettings, Watch
+from linkhold.config.power import Cloud, SensorSettings, UpsSettings, Watch
 from linkhold.model import ConfigError
+from linkhold.model.power_sources import Dialect
 
 if TYPE_CHECKING:
     from pathlib import Path

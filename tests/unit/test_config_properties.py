@@ -14,10 +14,11 @@ from linkhold.config import BondSettings, Detect, Settings, default_file, load
 from linkhold.config.brokers import BrokerSettings
 from linkhold.config.contradictions import contradictions
 from linkhold.config.paths import PathSettings, PathTarget
-from linkhold.config.power import Dialect, PowerSettings, SensorSettings, UpsSettings
+from linkhold.config.power import PowerSettings, SensorSettings, UpsSettings
 from linkhold.config.power_contradictions import GENERIC_KEYS, SEVERAL
 from linkhold.config.schema import Kind, Option, options
 from linkhold.model import ConfigError
+from linkhold.model.power_sources import Dialect
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,9 +14,9 @@ from linkhold import cli
 from linkhold.decide.payloads import KINDS, explain_row
 from linkhold.decide.power.generic import Mapping
 from linkhold.decide.power.meaning import Watched, What
-from linkhold.decide.power.messages import Dialect, judge
+from linkhold.decide.power.messages import judge
 from linkhold.model import LinkholdError
-from linkhold.model.power_sources import SensorMessage
+from linkhold.model.power_sources import Dialect, SensorMessage
 
 EC2 = "http://169.254.169.254/latest/meta-data"
 GCP = "http://metadata.google.internal/computeMetadata/v1/instance"

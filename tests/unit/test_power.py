@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from linkhold.decide.power import Rules
-from linkhold.decide.power.messages import Dialect
 from linkhold.decide.power.reports import of_message, of_supplies, of_ups
 from linkhold.decide.power.values import SourceRules
-from linkhold.model.power_sources import SensorMessage, SourceKind, Supply, UpsReport
+from linkhold.model.power_sources import Dialect, SensorMessage, SourceKind, Supply, UpsReport
 from support.power_place import (
     BATTERY,
     LOW,

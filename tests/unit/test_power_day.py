@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from linkhold.decide.power import Rules, repeated, step
 from linkhold.decide.power.generic import Mapping
-from linkhold.decide.power.messages import Dialect
 from linkhold.decide.power.reports import of_message, of_ups
 from linkhold.decide.readings import PowerReading
 from linkhold.model import Network, Training, Uploads
-from linkhold.model.power_sources import SensorMessage, SourceKind, UpsReport
+from linkhold.model.power_sources import Dialect, SensorMessage, SourceKind, UpsReport
 from support.power_place import BATTERY, LOW, SECOND, SENSORS, UPS, UPS2, Place
 from support.world import World, single
 

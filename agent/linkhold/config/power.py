@@ -7,22 +7,7 @@ from enum import Enum
 
 from linkhold.config.brokers import BrokerSettings, TlsSettings
 from linkhold.config.option import option
-
-
-class Dialect(str, Enum):
-    """How a sensor on MQTT speaks; the names are those of ``linkhold explain payload``."""
-
-    GENERIC = "generic"
-    TASMOTA = "tasmota"
-    ESPHOME = "esphome"
-    SHELLY_GEN1 = "shelly-gen1"
-    SHELLY_GEN2 = "shelly-gen2"
-    ZIGBEE2MQTT = "zigbee2mqtt"
-    APCUPSD_STATUS = "apcupsd-status"
-    APCUPSD_EVENT = "apcupsd-event"
-    APCUPSD_TEXT = "apcupsd-text"
-    NUT_STATUS = "nut-status"
-    NUT_NOTIFY = "nut-notify"
+from linkhold.model.power_sources import Dialect
 
 
 class Watch(str, Enum):

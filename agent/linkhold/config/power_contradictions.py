@@ -6,8 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from linkhold.config.finding import Finding
-from linkhold.config.power import Dialect, SensorSettings, Watch
+from linkhold.config.power import SensorSettings, Watch
 from linkhold.config.schema import shown
+from linkhold.model.power_sources import Dialect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,22 +11,22 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from linkhold.decide.json_values import number
 from linkhold.decide.notices import VENDORS, Announced, Answer, Judged, judge
 from linkhold.decide.notices.dates import rfc3339
 from linkhold.decide.notices.machine import STARTED
 from linkhold.decide.notices.values import Known
 from linkhold.decide.power import announcements, messages, tokens
 from linkhold.decide.power.meaning import Meaning, What, meaning, retained
-from linkhold.decide.power.words import number
 from linkhold.model import LinkholdError, Severity
-from linkhold.model.power_sources import SensorMessage
+from linkhold.model.power_sources import Dialect, SensorMessage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CLOUD_KINDS = frozenset({*VENDORS, "odd"})
 GENERIC_KINDS = frozenset({"mqtt-trap", "mqtt", "generic"})
-KINDS = tuple(sorted({d.value for d in messages.Dialect} | CLOUD_KINDS | GENERIC_KINDS))
+KINDS = tuple(sorted({d.value for d in Dialect} | CLOUD_KINDS | GENERIC_KINDS))
 CRITICAL_ACTIONS = frozenset({"terminate", "preempt", "stop", "hibernate", "redeploy"})
 FULL_PERCENT = 50.0
 """A UPS that claims low battery above it contradicts itself (R46)."""
@@ -73,7 +73,7 @@ def _meaning(kind: str, row: Mapping[str, Any]) -> Meaning:
         found = tokens.nut_status(_text(row, "body"), _text(row, "previous_body"))
         found = _contradicted(_after(found, row), row)
         return retained(found) if keep else found
-    dialect = messages.Dialect.GENERIC if kind in GENERIC_KINDS else messages.Dialect(kind)
+    dialect = Dialect.GENERIC if kind in GENERIC_KINDS else Dialect(kind)
     found = messages.judge(dialect, SensorMessage(_text(row, "topic_or_url"), body, keep))
     return _contradicted(found, row)
 

@@ -26,6 +26,22 @@ class SourceKind(str, Enum):
     FEEDS = "feeds"
 
 
+class Dialect(str, Enum):
+    """How a sensor on MQTT speaks; the names are those of ``linkhold explain payload``."""
+
+    GENERIC = "generic"
+    TASMOTA = "tasmota"
+    ESPHOME = "esphome"
+    SHELLY_GEN1 = "shelly-gen1"
+    SHELLY_GEN2 = "shelly-gen2"
+    ZIGBEE2MQTT = "zigbee2mqtt"
+    APCUPSD_STATUS = "apcupsd-status"
+    APCUPSD_EVENT = "apcupsd-event"
+    APCUPSD_TEXT = "apcupsd-text"
+    NUT_STATUS = "nut-status"
+    NUT_NOTIFY = "nut-notify"
+
+
 @dataclass(frozen=True, slots=True)
 class UpsReport:
     """What upsd says of one UPS at one poll.

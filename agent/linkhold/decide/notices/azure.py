@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from linkhold.decide.json_values import number
 from linkhold.decide.notices.dates import seconds
-from linkhold.decide.notices.reading import document, fields, figure, said
+from linkhold.decide.notices.reading import document, fields, said
 from linkhold.decide.notices.values import Announced, Judged, Known, Odd
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _event(event: dict[str, Any]) -> Announced:
 
 def _duration_s(event: dict[str, Any]) -> float | None:
     """Return how long a pause lasts in s; -1 means unknown."""
-    duration = figure(event.get("durationinseconds"))
+    duration = number(event.get("durationinseconds"))
     return None if duration is None or duration < 0 else duration
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 from linkhold.decide.notices.values import Odd
@@ -35,17 +34,6 @@ def document(body: str, wanted: type | tuple[type, ...]) -> Any:
 def fields(value: dict[str, Any]) -> dict[str, Any]:
     """Return an object's fields by names in lower case without underscores: versions differ."""
     return {name.replace("_", "").lower(): inner for name, inner in value.items()}
-
-
-def figure(value: object) -> float | None:
-    """Return a number, also one that is written as text; None for what is none."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    try:
-        found = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return found if math.isfinite(found) else None
 
 
 def said(value: object) -> str:

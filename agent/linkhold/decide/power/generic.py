@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from linkhold.decide.json_values import number
 from linkhold.decide.power.meaning import What, meaning
 from linkhold.decide.power.words import (
     NOTHING,
@@ -15,7 +16,6 @@ from linkhold.decide.power.words import (
     mains,
     metered,
     nothing,
-    number,
     parsed,
     snake,
     status_of_sensor,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from linkhold.decide.json_values import number
 from linkhold.decide.power import announcements, esphome, generic, shelly, tasmota, tokens, zigbee
 from linkhold.decide.power.meaning import ANYTHING, Meaning, Watched, retained
-from linkhold.decide.power.words import ignored, is_broken, nothing, number, parsed, snake
+from linkhold.decide.power.words import ignored, is_broken, nothing, parsed, snake
+from linkhold.model.power_sources import Dialect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,22 +21,6 @@ WRAPPED = 4
 MAX_BYTES = 65_536
 """No word on power is longer; a firmware image on a wildcard topic is."""
 COMMAND_LEVELS = frozenset({"cmnd", "cmd", "command", "set", "get"})
-
-
-class Dialect(str, Enum):
-    """The makes of sensors whose messages are known."""
-
-    TASMOTA = "tasmota"
-    ESPHOME = "esphome"
-    SHELLY_GEN1 = "shelly-gen1"
-    SHELLY_GEN2 = "shelly-gen2"
-    ZIGBEE2MQTT = "zigbee2mqtt"
-    APCUPSD_STATUS = "apcupsd-status"
-    APCUPSD_EVENT = "apcupsd-event"
-    APCUPSD_TEXT = "apcupsd-text"
-    NUT_STATUS = "nut-status"
-    NUT_NOTIFY = "nut-notify"
-    GENERIC = "generic"
 
 
 _BY_TOPIC: dict[Dialect, Callable[[list[str], str, Watched], Meaning]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkhold.decide.power.meaning import ANYTHING, Watched, What, meaning
-from linkhold.decide.power.messages import Dialect, is_command, judge
+from linkhold.decide.power.messages import is_command, judge
 from linkhold.decide.power.tokens import nut_status
 from linkhold.decide.power.values import Said
 from linkhold.decide.power.words import status_of_sensor
@@ -13,7 +13,7 @@ from linkhold.decide.power.words import status_of_sensor
 if TYPE_CHECKING:
     from linkhold.decide.power.generic import Mapping
     from linkhold.decide.power.meaning import Meaning
-    from linkhold.model.power_sources import SensorMessage, Supply, UpsReport
+    from linkhold.model.power_sources import Dialect, SensorMessage, Supply, UpsReport
 
 EMPTY_PERCENT = 5.0
 """A battery of this machine below it is low, where the kernel gives no level."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from linkhold.decide.json_values import number
 from linkhold.decide.power.meaning import Meaning, Watched, What, meaning, worst
 from linkhold.decide.power.words import (
     contact,
@@ -14,7 +15,6 @@ from linkhold.decide.power.words import (
     mains_volts,
     measured,
     nothing,
-    number,
     outlet,
     parsed,
     status_of_sensor,

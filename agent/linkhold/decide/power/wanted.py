@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkhold.config.power import Dialect as Asked
 from linkhold.config.power import Watch
 from linkhold.config.power_contradictions import FEEDS, KERNEL
 from linkhold.decide.power.generic import Mapping
 from linkhold.decide.power.meaning import Watched
-from linkhold.decide.power.messages import Dialect
 from linkhold.decide.power.reports import of_message, of_status
 from linkhold.decide.power.values import Rules, SourceRules
-from linkhold.model.power_sources import SourceKind
+from linkhold.model.power_sources import Dialect, SourceKind
 
 if TYPE_CHECKING:
     from linkhold.config.power import PowerSettings, SensorSettings
@@ -58,12 +56,12 @@ def said(sensor: SensorSettings, message: SensorMessage) -> Said:
     if sensor.status_topic and message.topic == sensor.status_topic:
         return of_status(sensor.name, message)
     mapping = None
-    if sensor.dialect is Asked.GENERIC:
+    if sensor.dialect is Dialect.GENERIC:
         mapping = Mapping(
             sensor.path, sensor.pattern, sensor.present, sensor.absent, invert=sensor.invert
         )
     watched = Watched("" if sensor.watch is Watch.ANY else sensor.watch.value, sensor.channel)
-    return of_message(sensor.name, Dialect(sensor.dialect.value), message, mapping, watched)
+    return of_message(sensor.name, sensor.dialect, message, mapping, watched)
 
 
 def matches(pattern: str, topic: str) -> bool:

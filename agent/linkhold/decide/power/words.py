@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import replace
 from typing import Any
 
+from linkhold.decide.json_values import number
 from linkhold.decide.power.meaning import Meaning, What, meaning
 from linkhold.model import Severity
 
@@ -75,17 +75,6 @@ def truth(value: Any) -> bool | None:
     """Return what a value says as a boolean, None where it says nothing."""
     said = word(value) if not isinstance(value, (dict, list)) else ""
     return True if said in TRUE else False if said in FALSE else None
-
-
-def number(value: Any) -> float | None:
-    """Return a finite number; None for everything else, also booleans."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    try:
-        found = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return found if math.isfinite(found) else None
 
 
 def snake(name: str) -> str:
