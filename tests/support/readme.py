@@ -1,4 +1,4 @@
-"""The generated blocks of the README: made from the code, compared by a test.
+"""The generated blocks of README and docs: made from the code, compared by tests.
 
 ``.venv/bin/python tests/support/readme.py`` writes them anew; with ``--figures`` also the figures,
 from what ``make bench`` and ``make bench-lab`` left in build/bench.
@@ -16,7 +16,12 @@ from linkhold.config import readme_table
 from linkhold.wire import CATALOGUE, COMMON, FIELDS
 
 ROOT = Path(__file__).parents[2]
-README = ROOT / "README.md"
+PAGES = {
+    "config": ROOT / "docs/configuration.md",
+    "events": ROOT / "docs/events.md",
+    "figures": ROOT / "README.md",
+}
+"""Where each generated block stands."""
 
 
 def block(name: str, text: str) -> str:
@@ -98,24 +103,23 @@ def _figure(row: dict[str, Any]) -> str:
 
 
 def current(name: str) -> str:
-    """Return the block called ``name`` as it stands in the README."""
+    """Return the block called ``name`` as it stands on its page."""
     found = re.search(
-        rf"<!-- {name}:begin -->.*?<!-- {name}:end -->", README.read_text(), re.DOTALL
+        rf"<!-- {name}:begin -->.*?<!-- {name}:end -->", PAGES[name].read_text(), re.DOTALL
     )
-    assert found, f"README.md has no block {name}"
+    assert found, f"{PAGES[name]} has no block {name}"
     return found[0]
 
 
 def main() -> int:
-    """Write the generated blocks into the README."""
-    text = README.read_text()
+    """Write the generated blocks into their pages."""
     blocks = {"events": events_block(), "config": config_block()}
     if "--figures" in sys.argv:
         blocks["figures"] = figures_block()
     for name, wanted in blocks.items():
-        text = text.replace(current(name), wanted)
-    README.write_text(text)
-    print(f"written: {README}")
+        page = PAGES[name]
+        page.write_text(page.read_text().replace(current(name), wanted))
+        print(f"written: {page}")
     return 0
 
 

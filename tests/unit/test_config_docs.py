@@ -1,4 +1,4 @@
-"""The printed default file and the table in the README say what the schema says."""
+"""The printed default file and the table in docs/configuration.md say what the schema says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from linkhold.config import Settings, default_file, load, readme_table
 from linkhold.config.schema import Kind, Option, options
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs/configuration.md"
 
 
 def every_option(section: Any = Settings) -> list[Option]:
@@ -76,10 +76,10 @@ def test_table_has_every_key() -> None:
     assert all(row.count(" | ") == 2 for row in rows)
 
 
-def test_readme_has_the_table() -> None:
-    """The README's block is the generated table, so that it cannot go stale."""
-    text = README.read_text() if README.exists() else ""
+def test_the_page_has_the_table() -> None:
+    """The page's block is the generated table, so that it cannot go stale."""
+    text = PAGE.read_text()
     block = re.search(r"<!-- config:begin -->\n(.*?)<!-- config:end -->", text, re.DOTALL)
 
-    assert block, "README.md lacks <!-- config:begin --> ... <!-- config:end -->"
+    assert block, "docs/configuration.md lacks <!-- config:begin --> ... <!-- config:end -->"
     assert block[1].strip() == readme_table().strip(), "put linkhold.config.readme_table() there"

@@ -1,4 +1,4 @@
-"""What goes over the wire: documents, their parsers, topics, and what the README says of them."""
+"""What goes over the wire: documents, their parsers, topics, and what docs/events.md says of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _document() -> dict[str, object]:
 
 
 def test_readme_names_every_event_type() -> None:
-    """The README's table of events is the catalogue (tests/support/readme.py writes it)."""
+    """The table of events in docs/events.md is the catalogue (tests/support/readme.py writes it)."""
     assert readme.current("events") == readme.events_block()
 
 

@@ -1,4 +1,4 @@
-"""The schema as a commented default file and as a table for the README."""
+"""The schema as a commented default file and as a table for docs/configuration.md."""
 
 from __future__ import annotations
 

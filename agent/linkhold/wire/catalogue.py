@@ -1,6 +1,6 @@
 """The closed catalogue of event types: what each one means and which data it carries.
 
-The README prints this table; a test keeps both equal. An event of another type, or with other
+docs/events.md prints this table; a test keeps both equal. An event of another type, or with other
 data, is a bug: :func:`linkhold.wire.check_event` finds it in tests.
 
 Every event may also carry what :data:`COMMON` lists.
