@@ -161,6 +161,14 @@ def test_giving_up_ends_torchrun_too(tmp_path: Path, launcher: str) -> None:
     assert until(lambda: not left(tmp_path), 10), left(tmp_path)
 
 
+def test_without_torch_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No traceback for who has no torch in this environment."""
+    monkeypatch.setitem(sys.modules, "torch.distributed.run", None)
+
+    with pytest.raises(SystemExit, match=r"torch is needed here: import of torch.distributed.run"):
+        torchrun.main(["train.py"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "conf"),
     [

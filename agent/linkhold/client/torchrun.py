@@ -29,10 +29,13 @@ STORES = ("c10d", "etcd-v2")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run torchrun; return the exit code that the ranks were stopped with, else torchrun's.
 
-    Raises what torchrun raises unless linkhold stopped the run.
+    Raises what torchrun raises unless linkhold stopped the run; :class:`SystemExit` without torch.
     """
-    from torch.distributed.elastic.multiprocessing.errors import record  # noqa: PLC0415
-    from torch.distributed.run import get_args_parser, run  # noqa: PLC0415 - this costs nothing
+    try:
+        from torch.distributed.elastic.multiprocessing.errors import record  # noqa: PLC0415
+        from torch.distributed.run import get_args_parser, run  # noqa: PLC0415 - costs nothing here
+    except ImportError as error:
+        raise SystemExit(f"linkhold.client.torchrun: torch is needed here: {error}") from None
 
     arguments = get_args_parser().parse_args(argv)
     wait_longer(arguments)

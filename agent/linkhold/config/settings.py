@@ -1,8 +1,8 @@
 """The configuration as frozen dataclasses: every key, its default, its meaning and its bounds.
 
-This table drives the checks, the printed default file and docs/configuration.md. A key is a field; its
-``metadata`` holds ``help`` (one line) and the bounds or choices that :mod:`linkhold.config`
-checks. Units are part of a key's name.
+This table drives the checks, the printed default file and docs/configuration.md. A key is a
+field; its ``metadata`` holds ``help`` (one line) and the bounds or choices that
+:mod:`linkhold.config` checks. Units are part of a key's name.
 """
 
 from __future__ import annotations
