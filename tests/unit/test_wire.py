@@ -1,4 +1,4 @@
-"""What goes over the wire: documents, their parsers, topics, and what docs/events.md says of them."""
+"""What goes over the wire: documents, their parsers, topics, and what docs/events.md says."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def _document() -> dict[str, object]:
     return world.document()
 
 
-def test_readme_names_every_event_type() -> None:
-    """The table of events in docs/events.md is the catalogue (tests/support/readme.py writes it)."""
+def test_the_page_names_every_event_type() -> None:
+    """docs/events.md has the catalogue as a table (tests/support/readme.py writes it)."""
     assert readme.current("events") == readme.events_block()
 
 
