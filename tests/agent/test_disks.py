@@ -169,6 +169,7 @@ def test_a_folder_in_the_place_of_the_state_file_is_said(
 ) -> None:
     """What cannot be replaced is said in log and leg A until it is gone, and then withdrawn."""
     trainer, peer = trainers(agent), ns.index("p0")
+    wait_until(trainer.states)
     file = agent.run_dir / "state.json"
     file.unlink()
     (file / "x").mkdir(parents=True)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from linkhold.wire import StateView
 
 STEP_S = 0.002
-cadence.LONGEST_US = 10_000
-"""Instead of 2 s: steps of 2 ms stand for steps of a second."""
+LONGEST_US = 10_000
+"""Instead of the cadence's 2 s: steps of 2 ms stand for steps of a second."""
 
 
 class Told:
@@ -59,6 +59,7 @@ class Here:
     """One rank: its number, its agent, and what its Hold said."""
 
     def __init__(self, rank: int, world: int, folder: Path) -> None:
+        cadence.LONGEST_US = LONGEST_US
         self.rank = rank
         self.world = world
         self.folder = folder

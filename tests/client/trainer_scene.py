@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-import client.rank_here  # noqa: F401 - before what is set below, which it sets for its own tests
 from client.states import HandAgent
 from linkhold.client import listener
 from linkhold.client.agreement import cadence
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
 
     from linkhold.client import Hold
 
-cadence.LONGEST_US = 1
-"""Ranks agree at each step: what an agent says after one step is done at the next."""
-listener.WAIT_ALONE_S = listener.WAIT_NOBODY_S = 0.05
-"""The state file is looked at more often than in real life."""
 DOWN: dict[str, Any] = {
     "network": "down",
     "holds": ["network"],
@@ -53,6 +48,16 @@ class Numbers(torch.utils.data.Dataset[Any]):
         return {"x": x, "labels": x.sum().unsqueeze(0)}
 
 
+def quicken() -> None:
+    """Let this process, a rank, hear of a state at once.
+
+    Ranks agree at each step: what an agent says after one step is done at the next. The state file
+    is looked at more often than in real life.
+    """
+    cadence.LONGEST_US = 1
+    listener.WAIT_ALONE_S = listener.WAIT_NOBODY_S = 0.05
+
+
 class Net(torch.nn.Module):
     """A small network; dropout makes its losses depend on the random numbers."""
 
@@ -75,6 +80,7 @@ class Scene:
     """
 
     def __init__(self, rank: int, folder: Path, script: dict[str, Any] | None = None) -> None:
+        quicken()
         # torch.distributed is there already; accelerate looks at the names all the same.
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="1", ACCELERATE_USE_CPU="1")
         self.run_dir = folder / f"run{rank}"

@@ -25,8 +25,9 @@ warnings.simplefilter("ignore")
 sys.path.insert(0, {tests!r})
 import torch
 torch.set_num_threads(1)
-from client.trainer_scene import Net, Numbers
+from client.trainer_scene import Net, Numbers, quicken
 
+quicken()
 folder = pathlib.Path({folder!r})
 def note(step):
     time.sleep(0.02)

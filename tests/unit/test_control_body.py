@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 from typing import TYPE_CHECKING, Any
@@ -43,9 +44,10 @@ def raw(path: Path, *parts: bytes) -> list[dict[str, Any]]:
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(5)
         sock.connect(str(path))
-        for part in parts:
-            sock.sendall(part)
-        sock.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(BrokenPipeError):  # it may have hung up before the last part
+            for part in parts:
+                sock.sendall(part)
+            sock.shutdown(socket.SHUT_WR)
         with sock.makefile("rb") as answers:
             return [json.loads(line) for line in answers]
 
