@@ -10,7 +10,7 @@ from typing import Any
 
 from linkhold import paths
 from linkhold.model.errors import BrokerError
-from linkhold.mqtt import Acknowledged, Connected, Connection
+from linkhold.mqtt import Acknowledged, Connected, Connection, Lost
 from linkhold.wire import StateView, parse_state
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
@@ -81,25 +81,34 @@ class HandAgent:
         draft.replace(self.run_dir / paths.STATE_FILE)
 
     def publish(self, payload: bytes) -> None:
-        """Publish a retained payload and wait until the broker has it."""
+        """Publish a retained payload and wait until the broker has it.
+
+        A broker that has just started may hang up on its first client: as the agent, try again.
+        """
+        until_s = time.monotonic() + 10
+        while not self._published(payload, until_s):
+            if time.monotonic() > until_s:
+                raise AssertionError("the broker did not take the state")
+            time.sleep(0.05)
+
+    def _published(self, payload: bytes, until_s: float) -> bool:
         connection = Connection(f"agent-{secrets.token_hex(4)}", unix=True)
-        until_s = time.monotonic() + 5
-        while True:
-            try:
-                connection.open_unix(self.run_dir / paths.BROKER_SOCKET)
-                break
-            except BrokerError:  # its socket is there before it listens
-                if time.monotonic() > until_s:
-                    raise
-                time.sleep(0.05)
+        try:
+            connection.open_unix(self.run_dir / paths.BROKER_SOCKET)
+        except BrokerError:  # its socket is there before it listens
+            return False
+        until_s = min(until_s, time.monotonic() + 3)
         while time.monotonic() < until_s:
             for notice in connection.service(0.1):
                 if isinstance(notice, Connected):
                     connection.publish(TOPIC, payload, qos=1, retain=True)
                 if isinstance(notice, Acknowledged):
                     connection.close()
-                    return
-        raise AssertionError("the broker did not take the state")
+                    return True
+                if isinstance(notice, Lost):
+                    return False
+        connection.abandon()
+        return False
 
 
 HOLD: dict[str, Any] = {

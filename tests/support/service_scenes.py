@@ -60,7 +60,7 @@ def installs(box: Box, wheel: str) -> dict[str, Any]:
     }
 
 
-@scenario(timeout_s=60)
+@scenario(timeout_s=100)
 def works(box: Box) -> dict[str, Any]:
     """Have the agent do each thing that its sandbox must allow."""
     net = box.two_switches()
@@ -71,6 +71,10 @@ def works(box: Box) -> dict[str, Any]:
     wait_until(lambda: KEEPALIVE.read_text().strip() == "123", "sysctl", timeout_s=20)
     wait_until(_gateway_heard, "the gateway answers probes", timeout_s=20)
     wait_until(lambda: link("eth0").get("carrier"), "netlink", timeout_s=20)
+    wait_until(lambda: "leg A up" in shown(AGENT, "StatusText"), "status", timeout_s=20)
+    wait_until(
+        lambda: state()["detail"]["agent"]["outbox"].startswith("ok"), "outbox", timeout_s=20
+    )
     agent = state()["detail"]["agent"]
     return {
         "unavailable": agent["unavailable"],
@@ -139,7 +143,7 @@ def has_more_rights(box: Box, wheel: str) -> dict[str, Any]:
     with (
         subprocess.Popen([*beyond, *peer, "serve", "9999"], stdout=subprocess.PIPE) as server,
         subprocess.Popen(
-            [*peer, "talk", "none", GATEWAY_4, "9999"],
+            [*peer, "talk", "none", GATEWAY_4, _listens(server)],
             env=training,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -156,6 +160,13 @@ def has_more_rights(box: Box, wheel: str) -> dict[str, Any]:
     installed.setup(Path(wheel), "--system")
     await_service()
     return {**found, "rights": shown(AGENT, "CapabilityBoundingSet")}
+
+
+def _listens(server: subprocess.Popen[bytes]) -> str:
+    """Return the server's port once it listens."""
+    assert server.stdout is not None
+    assert server.stdout.readline() == b"ready\n"
+    return "9999"
 
 
 def _seen(namespace: str) -> str:
