@@ -48,8 +48,12 @@ def raw(path: Path, *parts: bytes) -> list[dict[str, Any]]:
             for part in parts:
                 sock.sendall(part)
             sock.shutdown(socket.SHUT_WR)
-        with sock.makefile("rb") as answers:
-            return [json.loads(line) for line in answers]
+        found = []
+        # unix(7): hanging up with something unread resets the connection, after what it sent.
+        with sock.makefile("rb") as answers, contextlib.suppress(ConnectionResetError):
+            for line in answers:
+                found.append(json.loads(line))  # noqa: PERF401 - what came before a reset counts
+        return found
 
 
 def test_a_body_is_longer_than_a_line_may_be(tmp_path: Path) -> None:
