@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 if importlib.util.find_spec("lightning") is None or importlib.util.find_spec("torch") is None:
     pytest.skip("lightning is not installed (pip install lightning)", allow_module_level=True)
 
-from client.trainer_scene import BATTERY, STOP, merged, two_nodes
+from client.trainer_scene import BATTERY, STOP, merged, two_nodes, values
 from client.trainer_script import stop_script
 
 
@@ -29,14 +29,6 @@ def ranks() -> Iterator[Ranks]:
     ranks = Ranks(script, "client.lightning_jobs")
     yield ranks
     ranks.close()
-
-
-def values(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what the ranks returned; all must have ended well."""
-    assert [rank["code"] for rank in found] == [0] * len(found), [
-        (rank["error"], rank.get("trace")) for rank in found
-    ]
-    return [rank["value"] for rank in found]
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 if importlib.util.find_spec("transformers") is None or importlib.util.find_spec("torch") is None:
     pytest.skip("transformers is not installed (pip install transformers)", allow_module_level=True)
 
-from client.trainer_scene import BATTERY, STOP, merged, two_nodes
+from client.trainer_scene import BATTERY, STOP, merged, two_nodes, values
 from client.trainer_script import stop_script
 from linkhold.client.transformers import HoldCallback, newest_checkpoint, plan
 
@@ -36,14 +36,6 @@ def ranks() -> Iterator[Ranks]:
     ranks = Ranks(script, "client.transformers_jobs")
     yield ranks
     ranks.close()
-
-
-def values(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what the ranks returned; all must have ended well."""
-    assert [rank["code"] for rank in found] == [0] * len(found), [
-        (rank["error"], rank.get("trace")) for rank in found
-    ]
-    return [rank["value"] for rank in found]
 
 
 @pytest.fixture(scope="module")

@@ -48,6 +48,14 @@ class Numbers(torch.utils.data.Dataset[Any]):
         return {"x": x, "labels": x.sum().unsqueeze(0)}
 
 
+def values(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what the ranks returned; all must have ended well."""
+    assert [rank["code"] for rank in found] == [0] * len(found), [
+        (rank["error"], rank.get("trace")) for rank in found
+    ]
+    return [rank["value"] for rank in found]
+
+
 def quicken() -> None:
     """Let this process, a rank, hear of a state at once.
 
