@@ -37,9 +37,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = [
-    # Two workers dead at once: the second signal interrupts torch's own look at free descriptors.
+    # Two workers dead at once: the second signal interrupts torch's own look at free descriptors,
+    # or multiprocessing between the making of a socket for a descriptor and its ``with``.
     pytest.mark.filterwarnings(
         "ignore:Exception ignored in. <_io.FileIO:pytest.PytestUnraisableExceptionWarning"
+    ),
+    pytest.mark.filterwarnings(
+        "ignore:Exception ignored in. <socket.socket.*/pymp-:pytest.PytestUnraisableExceptionWarning"
     ),
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:.*no accelerator is found.*:UserWarning"),

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 LINKHOLD = Path(__file__).resolve().parents[2] / ".venv/bin/linkhold"
 READY_S = 15.0
+# GNU readline writes COLUMNS and LINES where it is loaded, and pytest-xdist's workers inherit them.
+NOT_INHERITED = ("LINKHOLD_", "XDG_", "COLUMNS", "LINES")
 ENVIRONMENT = {
-    name: value for name, value in os.environ.items() if not name.startswith(("LINKHOLD_", "XDG_"))
+    name: value for name, value in os.environ.items() if not name.startswith(NOT_INHERITED)
 }
 
 
