@@ -128,7 +128,7 @@ def trainers_listen(box: Box) -> dict[str, str]:
     return {who: say(*as_nobody, group, "--", *python) for who, group in whoami.items()}
 
 
-@scenario(timeout_s=120)
+@scenario(timeout_s=300)
 def has_more_rights(box: Box, wheel: str) -> dict[str, Any]:
     """Give the agent the rights of both drop-ins, and something to do with each."""
     net = box.two_switches()
@@ -151,9 +151,10 @@ def has_more_rights(box: Box, wheel: str) -> dict[str, Any]:
     ):
         try:
             with suppress(TimeoutError):
-                wait_until(lambda: _seen(net.gateway) == "123", "another namespace", timeout_s=30)
-                wait_until(lambda: (_keepalive()["covered"] or {}).get("covered"), "", timeout_s=30)
-            found = {"seen": _seen(net.gateway), "keepalive": _keepalive()}
+                wait_until(lambda: _seen(net.gateway) == "123", "another namespace", timeout_s=90)
+                wait_until(lambda: (_keepalive()["covered"] or {}).get("covered"), "", timeout_s=90)
+            connected = say("ss", "-tnH", "dst", GATEWAY_4)
+            found = {"seen": _seen(net.gateway), "keepalive": _keepalive(), "tcp": connected}
         finally:
             client.kill()
             server.kill()
