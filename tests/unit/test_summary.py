@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from linkhold.client import Hold
 from linkhold.client.retry import dependency
-from linkhold.client.summary import Numbers, attempts_in, line
+from linkhold.client.summary import attempts_in, line
+from linkhold.model.numbers import Numbers
 
 
 @pytest.mark.parametrize(

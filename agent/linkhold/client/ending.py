@@ -20,6 +20,7 @@ from linkhold.wire import rfc3339
 
 if TYPE_CHECKING:
     from linkhold.client.boundary import Together
+    from linkhold.client.telling import Teller
 
 EXIT_RESERVE_S = 5.0
 """Left of a stop's deadline for the interpreter to end."""
@@ -30,6 +31,8 @@ DRAIN_AFTER_ERROR_S = 5.0
 
 class Ending(Boundary, Readings, UploadCalls):
     """``exit()`` and ``close()`` of a :class:`linkhold.client.Hold`."""
+
+    _teller: Teller
 
     def exit(self, code: int = RESUMABLE) -> NoReturn:
         """End the program resumably: raises :class:`SystemExit` with ``code``.
@@ -80,11 +83,21 @@ class Ending(Boundary, Readings, UploadCalls):
             return
         self._closed = True
         self._end_uploads(drain_s, held_s)
-        said = summary.line(self.numbers)
+        numbers = self.numbers
+        said = summary.line(numbers)
         if said:
             self._voice.info(said)
         self._source.remove(self._raise_attention)
         self._source.neglect(self._cover.tick)
+        self._source.neglect(self._tell_numbers)
+        if self._source.newest is not None:  # there is an agent
+            self._teller.tell(self._source.where(), numbers, time.monotonic())
+
+    def _tell_numbers(self) -> None:
+        """Tell the agent what was counted, if it is time to; on the listener's thread."""
+        numbers, now_s = self.numbers, time.monotonic()
+        if self._source.newest is not None and self._teller.due(numbers, now_s):
+            self._teller.tell(self._source.where(), numbers, now_s)
 
     def _end_agreement(self) -> None:
         self._together, self._ahead = None, ALONE

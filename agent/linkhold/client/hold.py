@@ -29,6 +29,7 @@ from linkhold.client.settings import (
     several,
 )
 from linkhold.client.summary import calls_so_far
+from linkhold.client.telling import Teller
 from linkhold.client.voice import Voice, checked
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Hold(Ending, DataCalls):
         self._checkpoints = Checkpoints(settings, self._voice, self._clock.now_ns())
         self._step = 0
         self._calls_before = calls_so_far()
+        self._teller = Teller()
         self._pause = Pause(self._clock, self._voice, settings.max_hold_s)
         self._cover = cover.Cover(settings.exclusions, self._wanted_idle_s(), self._voice)
         self._uploader: Uploader | None = None
@@ -256,6 +258,7 @@ class Hold(Ending, DataCalls):
             self._listening = True
             self._source.add(self._raise_attention)
             cover.mark.show()
+            self._source.attend(self._tell_numbers)
             if self._settings.cover:
                 self._source.attend(self._cover.tick)
         self._source.ensure()  # last: its thread ends when nobody is there to tell

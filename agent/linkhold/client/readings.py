@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from linkhold.client.decision import Guidance
     from linkhold.client.listener import Source
     from linkhold.client.pause import Clock, Pause
-    from linkhold.client.summary import Numbers
     from linkhold.client.upload import Uploader
+    from linkhold.model.numbers import Numbers
 
 
 class Readings:
@@ -75,7 +75,7 @@ class Readings:
 
     @property
     def numbers(self) -> Numbers:
-        """What this Hold was good for so far: see :class:`linkhold.client.summary.Numbers`."""
+        """What this Hold was good for so far: see :class:`linkhold.model.numbers.Numbers`."""
         tally = None if self._uploader is None else self._uploader.tally
         return collect(self._pause.held_s, self._pause.holds, tally, self._read, self._calls_before)
 

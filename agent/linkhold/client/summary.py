@@ -9,37 +9,16 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from linkhold.client.upload_tries import FIRST_PAUSE_S, LONGEST_PAUSE_S, MAX_TRIES
+from linkhold.model.numbers import Numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from linkhold.client.data.loader import Counts
     from linkhold.client.upload_handle import Upload
-
-
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """What happened so far in this process.
-
-    ``held_s`` is how long training was on hold, in ``holds`` holds. ``uploads_kept_back`` waited
-    because they could not have worked, ``uploads_failed`` failed for good. ``retries`` are attempts
-    after a failed one, of uploads and of :mod:`linkhold.client.retry`; ``attempts_avoided`` those
-    not made. ``data_retries`` are reads tried again, ``data_rebuilds`` crews of workers replaced.
-    """
-
-    held_s: float = 0.0
-    holds: int = 0
-    uploads: int = 0
-    uploads_kept_back: int = 0
-    uploads_failed: int = 0
-    retries: int = 0
-    attempts_avoided: int = 0
-    data_retries: int = 0
-    data_rebuilds: int = 0
 
 
 class Tally:

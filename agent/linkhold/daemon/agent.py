@@ -19,6 +19,7 @@ from linkhold.control import ControlServer
 from linkhold.daemon import host
 from linkhold.daemon.details import LinkDetails
 from linkhold.daemon.far_diagnosis import FarDiagnosis, Place
+from linkhold.daemon.job_numbers import ToldNumbers
 from linkhold.daemon.keepers import Folders, Keepers
 from linkhold.daemon.log import dropped_lines, log, log_event, log_surprise
 from linkhold.daemon.notify import Service
@@ -82,7 +83,8 @@ class Agent:
         place = Place(self._prefix, start.config_file, start.run_dir)
         self._far_diagnosis = FarDiagnosis(place, lambda: self._publisher.fleet)
         holds = OperatorHolds(self._report_here, lambda: self._memory.state.holds)
-        parts = (self._questions, self._far_diagnosis, holds)
+        told = ToldNumbers()
+        parts = (self._questions, self._far_diagnosis, holds, told)
         handlers = {name: handle for part in parts for name, handle in part.handlers().items()}
         self._control = ControlServer(start.run_dir / CONTROL_SOCKET, handlers)
         self._publisher = Publisher(
@@ -92,15 +94,15 @@ class Agent:
             self._control.tell,
             self._counters,
             lambda: self._keepers.heard,
+            told.sums,
         )
         self._watcher = NetworkWatcher(self._sensor, self._take_network)
         self._details = LinkDetails(self._sensor, self._take_network)
-        folders = Folders(start.run_dir, start.state_dir)
         self._keepers = Keepers(
             self._report_here,
             identity.machine_id,
             start.config_file,
-            folders,
+            Folders(start.run_dir, start.state_dir),
             lambda: self._memory.state.ways,
         )
         self._previous: tuple[str, int] | None = None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from linkhold.legs.fleet import FleetLeg
     from linkhold.legs.local import LocalLeg
     from linkhold.model import Event, Identity, Moment, NodeState
+    from linkhold.model.numbers import JobNumbers
     from linkhold.store.keeper import Keeper
 
 
@@ -29,7 +30,8 @@ class Publisher:
 
     ``tell`` gets each event's bytes for people who follow on the control socket; ``counters``
     collects the counters of all parts, ``heard`` when each source of power gave a sign of life:
-    both are shown in the state and are no change of it.
+    both are shown in the state and are no change of it. ``jobs`` are what training tells of itself,
+    for the metrics alone.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Publisher:
         tell: Callable[[bytes], None],
         counters: Callable[[], Mapping[str, int]],
         heard: Callable[[], Mapping[str, int]],
+        jobs: Callable[[], tuple[JobNumbers, ...]],
     ) -> None:
         self._identity = identity
         self._encoder = StateEncoder(identity)
@@ -48,6 +51,7 @@ class Publisher:
         self._tell = tell
         self._counters = counters
         self._heard = heard
+        self._jobs = jobs
         self._clock = host.ClockCheck()
         self._clock_synced = self._clock.synced()
         self.local: LocalLeg | None = None
@@ -94,7 +98,7 @@ class Publisher:
         if self.local is not None:
             self.local.beat()
             self.local.publish_state(wrap_state(self._identity, state.epoch, now, document))
-        self._metrics.show(document, metrics)
+        self._metrics.show(document, metrics, self._jobs())
 
     def document(self, state: NodeState, now: Moment) -> bytes:
         """Return the state document as bytes of JSON."""

@@ -1,0 +1,88 @@
+"""Tells the node's agent what a Hold has counted, for the agent's metrics.
+
+One short connection to the control socket at a time, from the listener's thread: it waits for
+100 ms at most, and an agent that does not take it is asked again later.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from linkhold.client import fork
+from linkhold.model.numbers import JobLabel, Numbers
+from linkhold.paths import CONTROL_SOCKET
+from linkhold.wire.numbers import clean_label, numbers_request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CHANGED_S, UNCHANGED_S = 15.0, 60.0
+"""Pauses between two words: after a change, and without one (the agent forgets who is silent)."""
+WAIT_S = 0.1
+MOST_ANSWER_BYTES = 4096
+NO_RUN = re.compile(r"|none|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""torchrun's TORCHELASTIC_RUN_ID where nobody named the run (torch/distributed/run.py)."""
+
+
+class Teller:
+    """Tells the numbers of one Hold in one process; a forked child has none of its own to tell."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._process = secrets.token_hex(8)
+        self._label: JobLabel | None = None
+        self._told: Numbers | None = None
+        self._last_s = time.monotonic()
+
+    def due(self, numbers: Numbers, now_s: float) -> bool:
+        """Whether to tell these now, ``now_s`` of time.monotonic()."""
+        pause_s = UNCHANGED_S if numbers == self._told else CHANGED_S
+        return self._pid == os.getpid() and now_s - self._last_s >= pause_s
+
+    def tell(self, run_dir: Path, numbers: Numbers, now_s: float) -> bool:
+        """Tell them; return whether the agent took them. Raises nothing, waits 100 ms a step."""
+        self._last_s = now_s
+        if self._label is None:
+            self._label = job_label(os.environ)
+        request = numbers_request(self._label, self._process, numbers)
+        if self._pid != os.getpid() or not _taken(run_dir / CONTROL_SOCKET, request):
+            return False
+        self._told = numbers
+        return True
+
+
+def job_label(environment: Mapping[str, str]) -> JobLabel:
+    """Return how this process's job is named in metrics: by its script and its named run."""
+    named = environment.get("TORCHELASTIC_RUN_ID", "")
+    run = "" if NO_RUN.fullmatch(named) else named
+    slurm = environment.get("SLURM_JOB_ID", "")
+    run = run or (f"slurm{slurm}" if slurm else "")
+    return JobLabel(clean_label(_script()) or "python", clean_label(run))
+
+
+def _script() -> str:
+    """Return the name of what runs: ``train.py``, or ``package.train`` after ``python -m``."""
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name:
+        return str(spec.name).removesuffix(".__main__")
+    name = sys.argv[0] if sys.argv else ""
+    return "" if name in {"", "-c"} else Path(name).name
+
+
+def _taken(path: Path, request: bytes) -> bool:
+    with fork.no_fork(), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.settimeout(WAIT_S)
+        try:
+            asking.connect(str(path))
+            asking.sendall(request)
+            return asking.recv(MOST_ANSWER_BYTES).startswith(b'{"ok":true')
+        except OSError:
+            return False
