@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from support.broker import Collector, wait_until
 from support.places import as_nobody
 from support.running import ENVIRONMENT, LINKHOLD, Running, TiedBroker, agent_of, fleet_config
@@ -112,13 +114,13 @@ def test_a_command_of_the_fleet_is_answered_with_a_report(
     assert child_of(agent) == 0
 
 
-def test_the_reflex_goes_on_while_a_diagnosis_hangs(
-    ns: Namespace,
+@pytest.fixture
+def hung(
     agents: Callable[..., Running],
     fleets: Callable[..., TiedBroker],
     collect: Callable[..., Collector],
-) -> None:
-    """A stopped child holds up nothing; it runs at low priority; its end is told."""
+) -> tuple[Running, Collector, int]:
+    """An agent, who listens to the fleet, and the stopped child of a diagnosis called ``hung``."""
     broker = fleets().start()
     fleet = collect(broker)
     agent = start(agents(fleet_config(broker.port)))
@@ -127,6 +129,14 @@ def test_the_reflex_goes_on_while_a_diagnosis_hangs(
     child = child_of(agent)
     wait_until(lambda: os.getpriority(os.PRIO_PROCESS, child) == 10)
     os.kill(child, signal.SIGSTOP)
+    return agent, fleet, child
+
+
+def test_the_reflex_goes_on_while_a_diagnosis_hangs(
+    ns: Namespace, hung: tuple[Running, Collector, int]
+) -> None:
+    """A stopped child, at low priority, holds up nothing; its end is told."""
+    agent, fleet, child = hung
 
     for network, up in (("down", False), ("ok", True)):
         began_s = time.monotonic()
@@ -167,18 +177,10 @@ def _reached(agent: Running, network: str) -> None:
 
 
 def test_an_agent_that_ends_takes_its_diagnosis_along(
-    agents: Callable[..., Running],
-    fleets: Callable[..., TiedBroker],
-    collect: Callable[..., Collector],
+    hung: tuple[Running, Collector, int],
 ) -> None:
     """Also when it is killed: no process of linkhold is left behind."""
-    broker = fleets().start()
-    fleet = collect(broker)
-    agent = start(agents(fleet_config(broker.port)))
-    fleet.publish(COMMAND, request("orphan"), expiry_s=60)
-    wait_until(lambda: child_of(agent))
-    child = child_of(agent)
-    os.kill(child, signal.SIGSTOP)
+    agent, _, child = hung
     agent.kill()
     wait_until(lambda: not Path(f"/proc/{child}").exists(), 5)
 

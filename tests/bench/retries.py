@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from bench import retries_arms as arms
 from bench.rows import Row, row
 from client.states import HandAgent
+from linkhold.client.retry import files
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -35,13 +37,12 @@ PATIENCE_S, QUICK_PATIENCE_S = 120.0, 40.0
 APART_S = 0.13
 MOST_ATTEMPTS, MOST_PEAK = 2.5, 3.0
 NODES = 25
-"""A client's breaker is that of its process: 25 processes make 8 calls each, or 200 one each."""
-FEW, MANY = f"{NODES} processes", f"{CLIENTS} processes"
+"""The breaker is the node's: 8 processes of a node learn from each other; a lone one has nobody."""
 OURS = {
-    f"linkhold, {FEW}, agent": (NODES, True),
-    f"linkhold, {FEW}, no agent": (NODES, False),
-    f"linkhold, {MANY}, agent": (CLIENTS, True),
-    f"linkhold, {MANY}, no agent": (CLIENTS, False),
+    "linkhold, 25 nodes of 8 processes, agent": (NODES, True),
+    "linkhold, 25 nodes of 8 processes, no agent": (NODES, False),
+    "linkhold, 200 nodes of 1 process, agent": (CLIENTS, True),
+    "linkhold, 200 nodes of 1 process, no agent": (CLIENTS, False),
 }
 NAMES = (*arms.OTHERS, *OURS)
 
@@ -61,6 +62,7 @@ def run(*, quick: bool = False) -> list[Row]:
     """Measure; ``quick`` has a shorter outage."""
     down_s, patience_s = (QUICK_DOWN_S, QUICK_PATIENCE_S) if quick else (DOWN_S, PATIENCE_S)
     with tempfile.TemporaryDirectory(prefix="linkhold-retries-") as folder:
+        os.environ[files.FOLDER_VARIABLE] = folder
         server = subprocess.Popen(
             [sys.executable, "-m", "bench.retries_server"],
             cwd=Path(__file__).resolve().parent.parent,
@@ -106,8 +108,8 @@ async def _all(
 
 def _ways(folders: list[Path]) -> dict[str, Client]:
     ways: dict[str, Client] = {name: arms.others(name) for name in arms.OTHERS}
-    for name, (processes, agent) in OURS.items():
-        ways[name] = arms.Ours(processes, folders if agent else []).client
+    for name, (nodes, agent) in OURS.items():
+        ways[name] = arms.Ours(CLIENTS, nodes, folders if agent else []).client
     return ways
 
 

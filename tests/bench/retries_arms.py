@@ -70,12 +70,13 @@ def others(name: str) -> Callable[[int, Callable[[], Awaitable[None]]], Awaitabl
 
 
 class Ours:
-    """Clients in so many processes, each with a dependency of its own, and so a breaker.
+    """Clients in so many processes on so many nodes, each with a dependency object of its own.
 
-    Processes are played by tasks. Each node has one of ``folders``, where its agent speaks.
+    Processes are played by tasks; those of a node share the file of a breaker. Each node has one
+    of ``folders``, where its agent speaks; there are none where no agent runs.
     """
 
-    def __init__(self, processes: int, folders: list[Path]) -> None:
+    def __init__(self, processes: int, nodes: int, folders: list[Path]) -> None:
         quiet = logging.getLogger("bench.retries")
         quiet.disabled = True
         # Longer than the bench: what is compared is the pace, not who gives up first.
@@ -84,9 +85,9 @@ class Ours:
         self.retries = [
             Retry(
                 Dependency(
-                    f"process {number}",
+                    f"node {number % nodes} {bool(folders)} {processes}",  # names the file
                     node=_node(sources[number % len(sources)]),
-                    # Nodes share no budget file with each other.
+                    # A budget for each node, too, would need a file for each.
                     limits=Limits(budget=None),
                     voice=Voice(quiet),
                 ),

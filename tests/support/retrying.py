@@ -75,7 +75,7 @@ class RetryWorld:
         return Dependency(
             name,
             node=Node(lambda: self.source, now_ns=lambda: int(self.now_s * 1e9)),
-            limits=Limits(**{"budget": None, **limits}),
+            limits=Limits(**{"budget": None, "breaker": "process", **limits}),
             voice=Memo(self.lines),
             now_s=lambda: self.now_s,
         )

@@ -9,15 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linkhold.client.retry.breaker import Breaker, Permit, State
+from linkhold.client.retry.keep import Alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from linkhold.client.retry.keep import Keep
 
 
 class World:
     """A breaker and its clock."""
 
-    def __init__(self, failures: int = 3, share: Callable[[], float] = lambda: 1.0) -> None:
+    def __init__(
+        self,
+        failures: int = 3,
+        share: Callable[[], float] = lambda: 1.0,
+        keep: Keep | None = None,
+    ) -> None:
         self.now_s = 0.0
         self.breaker = Breaker(
             failures=failures,
@@ -25,6 +33,7 @@ class World:
             longest_open_s=20.0,
             now_s=lambda: self.now_s,
             share=share,
+            keep=keep,
         )
 
     def admitted(self) -> Permit:
@@ -206,11 +215,11 @@ def test_a_hung_call_keeps_nobody_from_asking() -> None:
 
 def test_a_child_is_not_bound_by_the_parents_probe() -> None:
     """After a fork the child may probe itself, also when the lock was held."""
-    world = World(failures=1)
+    world = World(failures=1, keep=(keep := Alone()))
     world.fail()
     world.now_s = 4.0
     world.admitted()
-    world.breaker._lock.acquire()
+    keep._lock.acquire()
     world.breaker.after_fork()
 
     assert world.admitted().probe

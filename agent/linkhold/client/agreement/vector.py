@@ -44,13 +44,14 @@ class Reason(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What one rank brings to an agreement.
+class Agreed:
+    """The answer, the same on every rank: each field is over all ranks.
 
-    ``checkpoint`` and ``stop`` are what :func:`mark` makes of an id, 0 for none. ``blocked``: this
-    rank can save nowhere now. ``left_ms`` is the time until its machine goes, ``save_ms`` what it
-    expects a save to take. ``every`` is the number of steps between agreements that it works with,
-    ``cost_us`` and ``step_us`` what it measured (0: not yet).
+    ``checkpoint`` and ``stop`` are what :func:`mark` makes of an id, 0 for none. ``blocked``: a
+    rank can save nowhere now. ``left_ms`` is the time until the first machine goes, ``save_ms``
+    what a save takes where it takes longest. ``leaving``: every rank is in ``exit()`` or
+    ``close()``; ``closing``: at least one takes part for the last time. ``cost_us`` and ``step_us``
+    were measured (0: not yet).
     """
 
     hold: Reason = Reason.NONE
@@ -65,33 +66,18 @@ class Wish:
     give_up: bool = False
     leaving: bool = False
     closing: bool = False
-    every: int = 1
     cost_us: int = 0
     step_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Agreed:
-    """The answer, the same on every rank. Fields as in :class:`Wish`, over all ranks.
+class Wish(Agreed):
+    """What one rank brings to an agreement: the same of itself.
 
-    ``leaving``: every rank is in ``exit()`` or ``close()``. ``closing``: at least one takes part
-    for the last time.
+    ``every`` is the number of steps between agreements that it works with.
     """
 
-    hold: Reason = Reason.NONE
-    checkpoint: int = 0
-    checkpoint_reason: Reason = Reason.NONE
-    local_only: bool = False
-    blocked: bool = False
-    stop: int = 0
-    stop_reason: Reason = Reason.NONE
-    left_ms: int | None = None
-    save_ms: int = 0
-    give_up: bool = False
-    leaving: bool = False
-    closing: bool = False
-    cost_us: int = 0
-    step_us: int = 0
+    every: int = 1
 
 
 def mark(identity: str) -> int:

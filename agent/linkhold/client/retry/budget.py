@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from linkhold.client.retry import files, window
+from linkhold.client.retry.sealed import Damaged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,13 +77,13 @@ class Budget:
         with files.locked(path) as descriptor:
             try:
                 before = window.unpack(os.pread(descriptor, MOST_BYTES, 0))
-            except window.Damaged as damage:
+            except Damaged as damage:
                 self._tell(f"starts anew: {path}: {damage}")
                 before = ()
             now_ns = self._now_ns()
             allowed, after = window.spend(before, now_ns, self._window_s, self._retries)
             if allowed:
-                _write(descriptor, window.pack(after))
+                files.rewrite(descriptor, window.pack(after))
                 self._alone = after  # should the file fail next, what was spent stays spent
             return allowed
 
@@ -90,11 +91,3 @@ class Budget:
         if not self._told:
             self._told = True
             self._voice.warning(f"the retry budget of {self._dependency} {what}")
-
-
-def _write(descriptor: int, content: bytes) -> None:
-    written = os.pwrite(descriptor, content, 0)
-    if written < len(content):
-        os.ftruncate(descriptor, 0)
-        raise OSError(f"only {written} of {len(content)} bytes were written")
-    os.ftruncate(descriptor, len(content))

@@ -11,10 +11,12 @@ from linkhold.client.retry import answers
 from linkhold.client.retry.breaker import Breaker, Permit
 from linkhold.client.retry.budget import Budget
 from linkhold.client.retry.families import Family, family
+from linkhold.client.retry.keep import Shared
 from linkhold.client.retry.node import Node, node_for
-from linkhold.client.retry.policy import Limits
+from linkhold.client.retry.policy import NODE, Limits
 from linkhold.client.retry.record import Record, told
 from linkhold.client.retry.slots import Slots
+from linkhold.client.retry.standing import Rules
 from linkhold.client.settings import absolute
 from linkhold.client.voice import Voice
 
@@ -79,7 +81,7 @@ class Dependency:
 
     @property
     def breaker(self) -> Breaker:
-        """The breaker of this process."""
+        """The breaker, of the node or of this process."""
         return self.parts.breaker
 
     def limit(self, **changes: Any) -> None:
@@ -131,6 +133,8 @@ class Dependency:
             self.parts.budget.after_fork()
 
     def _made(self, limits: Limits) -> Parts:
+        rules = Rules(limits.failures, limits.open_s, limits.longest_open_s)
+        keep = Shared(self.name, rules, self._voice) if limits.breaker == NODE else None
         return Parts(
             limits=limits,
             breaker=Breaker(
@@ -138,6 +142,7 @@ class Dependency:
                 open_s=limits.open_s,
                 longest_open_s=limits.longest_open_s,
                 now_s=self.now_s,
+                keep=keep,
             ),
             budget=None
             if limits.budget is None

@@ -1,4 +1,4 @@
-"""The small files that processes of one user on one node share: budgets and slots.
+"""The small files that processes of one user on one node share: budgets, breakers and slots.
 
 Each is opened, locked (flock) and closed anew, so that nothing is held over a fork or a crash.
 """
@@ -70,7 +70,17 @@ def locked(path: Path) -> Iterator[int]:
         _lock(descriptor, path)
         yield descriptor
     finally:
-        os.close(descriptor)  # which ends the lock
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child that was forked meanwhile has a copy
+        os.close(descriptor)
+
+
+def rewrite(descriptor: int, content: bytes) -> None:
+    """Replace the content of a file whose lock is held; raises :class:`OSError`."""
+    written = os.pwrite(descriptor, content, 0)
+    if written < len(content):
+        os.ftruncate(descriptor, 0)
+        raise OSError(f"only {written} of {len(content)} bytes were written")
+    os.ftruncate(descriptor, len(content))
 
 
 def try_lock(descriptor: int) -> bool:

@@ -8,6 +8,9 @@ from typing import Any
 
 STOPS = ("network", "uploads")
 """States of the node that stop attempts: the network is down; uploads are on hold."""
+NODE, PROCESS = "node", "process"
+BREAKERS = (NODE, PROCESS)
+"""Who shares a breaker: this user's processes of the node, or one process."""
 MOST_RETRIES = 10_000
 MOST_CALLS = 1024
 
@@ -51,8 +54,9 @@ class Limits:
 
     ``budget`` retries in ``budget_window_s`` by all processes of this user on the node, None for
     any number; first attempts are free. ``calls_at_once`` on the node, None for any number.
-    ``failures`` in a row open the breaker of the process, for ``open_s`` at first, twice as long
-    after each failed probe up to ``longest_open_s``. ``stop_on`` names the states of the node in
+    ``failures`` in a row open the breaker, for ``open_s`` at first, twice as long after each failed
+    probe up to ``longest_open_s``. ``breaker`` says whose it is: the ``node``'s, shared as the
+    budget is, or the ``process``'s. ``stop_on`` names the states of the node in
     which no attempt is made: ``network`` (down), ``uploads`` (on hold); empty for a dependency
     on the node itself.
 
@@ -65,6 +69,7 @@ class Limits:
     failures: int = 3
     open_s: float = 4.0
     longest_open_s: float = 30.0
+    breaker: str = NODE
     stop_on: tuple[str, ...] = STOPS
 
     def __post_init__(self) -> None:
@@ -77,6 +82,8 @@ class Limits:
         check_whole("failures", self.failures, MOST_RETRIES)
         check_seconds("open_s", self.open_s, above_zero=True)
         check_seconds("longest_open_s", self.longest_open_s, above_zero=True)
+        if self.breaker not in BREAKERS:
+            raise ValueError(f"breaker: {self.breaker!r} is not one of {', '.join(BREAKERS)}")
         _check_stops(self.stop_on)
 
 

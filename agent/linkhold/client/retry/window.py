@@ -8,18 +8,13 @@ it costs one retry.
 
 from __future__ import annotations
 
-import struct
 import sys
-import zlib
 from array import array
 
+from linkhold.client.retry.sealed import Damaged, seal, unseal
+
 MAGIC = b"linkhold retries 1\n"
-_SUM = struct.Struct("<I")
 _MOMENT_BYTES = 8
-
-
-class Damaged(Exception):
-    """The bytes are no window."""
 
 
 def spend(
@@ -36,20 +31,16 @@ def pack(moments: tuple[int, ...]) -> bytes:
     numbers = array("q", moments)
     if sys.byteorder == "big":
         numbers.byteswap()
-    body = numbers.tobytes()
-    return MAGIC + _SUM.pack(zlib.crc32(body)) + body
+    return seal(MAGIC, numbers.tobytes())
 
 
 def unpack(content: bytes) -> tuple[int, ...]:
     """Return the moments in ``content``, none for an empty file; raises :class:`Damaged`."""
     if not content:
         return ()
-    begin = len(MAGIC) + _SUM.size
-    body = content[begin:]
-    if not content.startswith(MAGIC) or len(content) < begin or len(body) % _MOMENT_BYTES:
-        raise Damaged("it is no file of ours")
-    if _SUM.unpack_from(content, len(MAGIC))[0] != zlib.crc32(body):
-        raise Damaged("its sum is wrong")
+    body = unseal(MAGIC, content)
+    if len(body) % _MOMENT_BYTES:
+        raise Damaged("it has another length")
     numbers = array("q")
     numbers.frombytes(body)
     if sys.byteorder == "big":
