@@ -15,11 +15,14 @@ import pytest
 
 from client.states import HandAgent
 from linkhold import paths
+from linkhold.client import Hold, listener, upload_tries
+from linkhold.client import upload as upload_module
 from support.broker import TIED_TO_US
 
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Iterator
+    from typing import Any
 
 MOSQUITTO = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
 
@@ -113,3 +116,25 @@ def no_thread_left() -> Iterator[None]:
     yield
     left = {"linkhold", "linkhold-upload"}
     assert until(lambda: not left & {thread.name for thread in threading.enumerate()}, 3)
+
+
+@pytest.fixture
+def spooling(run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Holds with a spool and short pauses, closed at the end."""
+    monkeypatch.setattr(upload_tries, "FIRST_PAUSE_S", 0.02)
+    monkeypatch.setattr(upload_tries, "LONGEST_PAUSE_S", 0.1)
+    monkeypatch.setattr(upload_module, "SLICE_S", 0.02)
+    for name in ("WAIT_ALONE_S", "WAIT_NOBODY_S"):  # the listener ends sooner, too
+        monkeypatch.setattr(listener, name, 0.05)
+    made: list[Hold] = []
+
+    def connect(**settings: Any) -> Hold:
+        settings.setdefault("spool", tmp_path / "spool")
+        settings.setdefault("spool_free_floor_bytes", 0)
+        hold = Hold.connect(run_dir=run_dir, wait_s=2, cover=False, upload_spread_s=0, **settings)
+        made.append(hold)
+        return hold
+
+    yield connect
+    for hold in made:
+        hold.close(0)
