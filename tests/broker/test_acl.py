@@ -123,13 +123,14 @@ def fleet(tmp_path: Path, brokers: Callable[..., Broker]) -> Fleet:
         ("sensor-rack1", f"{NODE}/state", False),
         ("relay", f"{NODE}/state", False),
         ("relay", f"{NODE}/cmd/replay", True),
+        ("relay", f"{NODE}/cmd/maintenance", True),
         ("relay", f"{NODE}/cmd/diagnose", False),
         ("operator", f"{NODE}/cmd/diagnose", True),
         ("operator", f"{NODE}/state", False),
     ],
 )
 def test_who_may_write(fleet: Fleet, who: str, topic: str, allowed: bool) -> None:  # noqa: FBT001
-    """Nodes write their own topics but cmd/, sensors theirs, operators cmd/, the relay replay."""
+    """Nodes write their own topics but cmd/, sensors theirs, operators cmd/, the relay two of it."""
     assert fleet.code(who, topic) == (CODE_NO_SUBSCRIBER if allowed else NOT_AUTHORIZED)
 
 

@@ -6,6 +6,7 @@ import argparse
 import getpass
 import json
 import secrets
+import shlex
 import sys
 import time
 from dataclasses import dataclass
@@ -21,12 +22,12 @@ from linkhold.relay.errands import Announcer
 from linkhold.wire.maintenance import LEAST_S, MOST_CHARACTERS, MOST_S
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from linkhold.relay.decide.values import Key
 
 DEFAULT_S = 2 * 3600.0
-LOOK_S = 5.0
+LOOK_S = 15.0
 ANSWER_S = 20.0
 _DESCRIPTION = f"""\
 Announce planned work on a node, or on every node of a rack, switch or site, or whose name matches
@@ -93,6 +94,9 @@ def run(args: argparse.Namespace) -> int:
     offline = [key for key in keys if key not in there]
     outcome = _Outcome(told, [key for key in there if key not in told], offline)
     _show(args, outcome)
+    if outcome.offline and not args.json:
+        lines = _about_offline(outcome.offline, args, [am.url for am in settings.alertmanagers])
+        print("\n".join(lines), file=sys.stderr)
     return int(bool(outcome.silent or outcome.offline))
 
 
@@ -118,12 +122,34 @@ def _show(args: argparse.Namespace, outcome: _Outcome) -> None:
     if names["told"]:
         until = clock(time.time() + args.for_s)
         end = "is over" if args.end else f"is announced until {until}"
-        print(f"maintenance {end} on {len(names['told'])} nodes: {some(names['told'])}")
+        count = len(names["told"])
+        nodes = "1 node" if count == 1 else f"{count} nodes"
+        print(f"maintenance {end} on {nodes}: {some(names['told'])}")
     if names["silent"]:
-        print(f"no answer within {ANSWER_S:g} s from: {some(names['silent'])}", file=sys.stderr)
-    if names["offline"]:
         print(
-            f"offline, so not told: {some(names['offline'])}; to keep Alertmanager quiet: "
-            f"amtool silence add node={names['offline'][0]} --duration 2h",
+            f"no answer within {ANSWER_S:g} s from: {some(names['silent'])}; allowed are users "
+            f"that may write linkhold/v1/+/+/cmd/maintenance on the brokers",
             file=sys.stderr,
         )
+
+
+def _about_offline(keys: Sequence[Key], args: argparse.Namespace, urls: Sequence[str]) -> list[str]:
+    """Return what to say about nodes that cannot be told, and the commands that do without them."""
+    told = f"offline, so not told: {some(name for _, name in keys)}"
+    if args.end:
+        return [f"{told}; what is announced there ends by its time"]
+    if not urls:
+        return [f"{told}; people are told of them by Apprise, which cannot be kept quiet"]
+    return [f"{told}; to keep Alertmanager quiet:", *_silences(keys, args, urls[0])]
+
+
+def _silences(keys: Sequence[Key], args: argparse.Namespace, url: str) -> Iterator[str]:
+    """Yield a command for each site; a dot in a name is no wildcard, and needs no escape so."""
+    for site in sorted({site for site, _ in keys}):
+        names = "|".join(name.replace(".", "[.]") for at, name in keys if at == site)
+        words = (
+            *("amtool", "silence", "add", f"--alertmanager.url={url}"),
+            *(f"--duration={args.for_s:.0f}s", f"--comment={args.why.strip()}"),
+            *(f"site={site}", f'node=~"{names}"'),
+        )
+        yield "  " + shlex.join(words)
