@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from linkhold.config.metrics import MetricsSettings
+from linkhold.exporter import Exporter
+from linkhold.wire.metrics import families
 from support.broker import free_port, wait_until
+from support.days import Day
 from support.metrics import lenient, strict
-from support.oncall import ALERTMANAGER, Alertmanager, RelayProcess, Webhook
+from support.oncall import ALERTMANAGER, FILES, Alertmanager, RelayProcess, Webhook
+from support.prometheus import PROMETHEUS, Prometheus
 from support.running import ENVIRONMENT, LINKHOLD, Running, TiedBroker, agent_of, fleet_config
 
 if TYPE_CHECKING:
@@ -131,3 +137,37 @@ def test_an_agent_shows_its_metrics(
     with urllib.request.urlopen(request, timeout=5) as answer:
         names = {one.name for one in strict(answer.read().decode())}
     assert {"linkhold_link_carrier_lost", "linkhold_alerts", "linkhold_agent_events"} <= names
+
+
+def test_every_query_of_the_dashboard_finds_something(
+    agents: Callable[..., Running], fleets: Callable[..., TiedBroker], ns: Namespace, place: Path
+) -> None:
+    """What Grafana asks, a real Prometheus answers from a real agent and a real relay.
+
+    A bond and a UPS are of a simulated host, by the agent's own code: here are none.
+    """
+    if not Path(PROMETHEUS).exists():
+        pytest.skip("prometheus is not installed; make setup")
+    port, broker = free_port(), fleets().start()
+    agent = agents(fleet_config(broker.port) + f"metrics: {{listen: '127.0.0.1:{port}'}}\n")
+    relay = RelayProcess(place / "relay", "relay", [broker], ["http://127.0.0.1:1"]).start()
+    simulated = Exporter(MetricsSettings(listen=f"127.0.0.1:{free_port()}"))
+    day = Day()
+    day.lose_mains(60, back=False)
+    simulated.show(tuple(families(day.world.document(), "1", time.time())))
+    start(agent)
+    ports = [port, relay.metrics_port, simulated.port]
+    prometheus = Prometheus(place / "prometheus", ports)
+    try:
+        wait_until(lambda: len(prometheus.series("linkhold_relay_info")) == 1, 20, "the relay")
+        wait_until(lambda: len(prometheus.series("linkhold_agent_info")) == 2, 20, "the agents")
+        dashboard = json.loads((FILES / "grafana-fleet.json").read_text())
+        asked = [t["expr"] for panel in dashboard["panels"] for t in panel["targets"]]
+        for text in asked:
+            expression = text.replace("$node", ".*")
+            wait_until(lambda asked=expression: prometheus.series(asked), 15, text)  # type: ignore[misc]
+        assert prometheus.problems() == []
+    finally:
+        prometheus.kill()
+        relay.kill()
+        simulated.close()

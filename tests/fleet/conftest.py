@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.broker import MOSQUITTO, Broker
+from support.broker import MOSQUITTO, Broker, free_port
 from support.oncall import ALERTMANAGER, Alertmanager, RelayProcess, Webhook
 from support.swarm import Swarm, SwarmNode
 
@@ -24,6 +24,7 @@ class OnCall:
         self.folder = folder
         self.webhook = Webhook()
         self.alertmanager = Alertmanager(folder / "am", self.webhook)
+        self.more: list[Alertmanager] = []
         self.brokers: list[Broker] = []
         self.relays: list[RelayProcess] = []
         self.swarms: list[Swarm] = []
@@ -37,13 +38,30 @@ class OnCall:
 
     def relay(self, name: str = "relay") -> RelayProcess:
         """Make and start a relay on all brokers, and wait until each has it."""
-        urls = [self.alertmanager.url]
+        urls = [one.url for one in (self.alertmanager, *self.more)]
         self.relays.append(RelayProcess(self.folder / name, name, self.brokers, urls))
         relay = self.relays[-1].start()
         client = f"as linkhold-relay-{name} "
         self.until(lambda: all(client in one.log() for one in self.brokers), what="connected")
         self.wait(0.3)
         return relay
+
+    def cluster(self) -> None:
+        """Put two members of a cluster into the place of the one Alertmanager."""
+        self.alertmanager.kill()
+        ports = [free_port(), free_port()]
+        self.alertmanager, second = (
+            Alertmanager(
+                self.folder / f"am{number}",
+                self.webhook,
+                cluster=ports[number],
+                peer=ports[1 - number],
+            )
+            for number in range(2)
+        )
+        self.more = [second]
+        self.alertmanager.start()
+        second.start()
 
     def swarm(self, broker: Broker, *names: str) -> Swarm:
         """Make and connect nodes."""
@@ -75,7 +93,8 @@ class OnCall:
             relay.kill()
         for broker in self.brokers:
             broker.kill()
-        self.alertmanager.kill()
+        for one in (self.alertmanager, *self.more):
+            one.kill()
         self.webhook.close()
         for swarm in self.swarms:
             swarm.close()

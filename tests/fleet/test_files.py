@@ -6,17 +6,18 @@ import json
 import re
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from linkhold.model import Moment
 from linkhold.relay.decide.groups import NEXT as GROUPS
+from linkhold.relay.decide.inhibit import RULES
 from linkhold.relay.decide.picture import Picture
 from linkhold.relay.report import families as relay_families
 from linkhold.wire.metrics import families
-from linkhold.wire.openmetrics import Family, Kind
+from linkhold.wire.openmetrics import Family, Kind, render
 from support.oncall import FILES
 from support.swarm import SwarmNode
 from unit.test_relay_picture import SETTINGS
@@ -28,24 +29,29 @@ AMTOOL, PROMTOOL = "/usr/bin/amtool", "/usr/bin/promtool"
 METRIC = re.compile(r"\blinkhold_[a-z0-9_]+")
 
 
-def checked(program: str, *arguments: str) -> str:
-    """Run a checker and return what it says."""
+def checked(program: str, *arguments: str, given: bytes = b"") -> str:
+    """Run a checker, with ``given`` as its standard input, and return what it says."""
     if not Path(program).exists():
         pytest.skip(f"{program} is not installed; make setup")
-    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    done = subprocess.run([program, *arguments], input=given, capture_output=True, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr).decode()
+    return done.stdout.decode()
+
+
+def shown() -> list[Family]:
+    """Return every metric of agent and relay."""
+    document = json.loads(SwarmNode("lab", "n1").state())["data"]
+    document["detail"]["agent"] = {"counters": {"x": 1}}
+    picture = Picture(SETTINGS, Moment(0, 0.0))
+    return [
+        *families(document, "1", 1.0),
+        *relay_families(picture, {"x": 1}, pending=0, cpu_s=1.0, version="1"),
+    ]
 
 
 def known_names() -> set[str]:
     """Return the name of every sample that agent and relay show."""
-    document = json.loads(SwarmNode("lab", "n1").state())["data"]
-    document["detail"]["agent"] = {"counters": {"x": 1}}
-    picture = Picture(SETTINGS, Moment(0, 0.0))
-    found: list[Family] = [
-        *families(document, "1", 1.0),
-        *relay_families(picture, {"x": 1}, pending=0, cpu_s=1.0, version="1"),
-    ]
+    found = shown()
     return {one.name + ("_total" if one.kind is Kind.COUNTER else "") for one in found}
 
 
@@ -57,7 +63,7 @@ def unknown(expressions: Iterable[str]) -> set[str]:
 def test_alertmanager_takes_its_configuration() -> None:
     """The file is valid, and everything that many nodes have in common is told first."""
     assert "SUCCESS" in checked(AMTOOL, "check-config", str(FILES / "alertmanager.yml"))
-    for name in (*GROUPS, "FleetUnseen"):
+    for name in (*GROUPS, "FleetUnseen", "FleetPartUnseen"):
         arguments = ("config", "routes", "test", f"--config.file={FILES}/alertmanager.yml")
         assert checked(AMTOOL, *arguments, f"alertname={name}").strip() == "on-call"
     for name, receiver in (("NodeWasIsolated", "tickets"), ("LinkholdRelayAlive", "dead-man")):
@@ -65,12 +71,47 @@ def test_alertmanager_takes_its_configuration() -> None:
         assert checked(AMTOOL, *arguments, f"alertname={name}").strip() == receiver
 
 
-def test_the_unit_is_confined() -> None:
-    """The relay's unit is one that systemd takes, with a low exposure."""
-    unit = str(FILES / "linkhold-relay.service")
-    analyze = "/usr/bin/systemd-analyze"
-    checked(analyze, "verify", unit)
-    checked(analyze, "security", "--offline=true", "--threshold=30", "--no-pager", unit)
+def test_other_sinks_keep_quiet_what_alertmanager_does() -> None:
+    """The rules in code, for Apprise, say the same as the file: same sources, targets, labels."""
+    document = yaml.safe_load((FILES / "alertmanager.yml").read_text())
+    names = [*GROUPS, "FleetUnseen", "FleetBrokerDown", "FleetPartUnseen", "NodeOffline"]
+    names += [f"Node{rest}" for rest in ("LinkDown", "LinkFlapping", "BondDegraded", "PowerLow")]
+    in_file, in_code = (
+        {
+            (source, name, equal)
+            for source, matchers, equal in rules
+            for name in names
+            if all(re.fullmatch(pattern, name) for pattern in matchers)
+        }
+        for rules in (
+            [_inhibiting(one) for one in document["inhibit_rules"]],
+            [(rule.source, [rule.target], rule.equal) for rule in RULES],
+        )
+    )
+    assert in_file == in_code
+
+
+def _inhibiting(rule: Mapping[str, Any]) -> tuple[str, list[str], tuple[str, ...]]:
+    """Return source, patterns of targets and equal labels of a rule of the file."""
+    (source,) = rule["source_matchers"]
+    patterns = []
+    for matcher in rule["target_matchers"]:
+        operator, text = re.fullmatch(r"alertname (=~|!=|=) \"?(.+?)\"?", matcher).groups()  # type: ignore[union-attr]
+        patterns.append(f"(?!{text}$).*" if operator == "!=" else text)
+    return source.removeprefix("alertname = "), patterns, tuple(rule.get("equal", ()))
+
+
+def test_names_and_units_are_prometheus_convention() -> None:
+    """The lint of promtool, which it prints to standard error, has nothing to say."""
+    assert shown()
+    checked(PROMTOOL, "check", "metrics", given=render(shown()))
+    bad = subprocess.run(
+        [PROMTOOL, "check", "metrics"],
+        input=b"x_milliseconds 1\n",
+        capture_output=True,
+        check=False,
+    )
+    assert bad.returncode != 0
 
 
 def test_prometheus_takes_the_rules() -> None:

@@ -90,6 +90,7 @@ def test_a_dark_rack_is_one_page(oncall: OnCall) -> None:
     One node that vanishes elsewhere pages for itself, and one that was stopped on purpose does
     not.
     """
+    oncall.alertmanager.wait_for_groups(3)  # as shipped, longer than what is told first waits
     broker = oncall.broker()
     oncall.relay()
     rack = oncall.swarm(broker, *(f"r1-{number}" for number in range(6)))
@@ -229,3 +230,53 @@ def test_a_node_that_moves_to_another_broker_is_never_offline(oncall: OnCall) ->
     assert kept.messages[0].payload == b"offline"
     assert [page.names() for page in oncall.webhook.pages()] == [["NodeBondDown n1"]]
     assert oncall.alertmanager.active() == []
+
+
+def test_a_broker_that_drops_hides_nothing(oncall: OnCall) -> None:
+    """A broker with small limits drops what it cannot queue, and says so to nobody.
+
+    A relay that starts finds the alerts of all nodes nevertheless, and so does one whose
+    Alertmanager was away for longer than the broker could queue.
+    """
+    small = ("max_inflight_messages 5", "max_queued_messages 20")
+    broker = oncall.broker(*small)
+    swarm = oncall.swarm(broker, *(f"n{number:02}" for number in range(60)))
+    for node in swarm.nodes:
+        node.alert("bond.degraded", "bond0", "warning")
+        swarm.send(node, "state", node.state(), retain=True)
+    oncall.wait(1)
+    oncall.relay()
+    oncall.until(lambda: len(oncall.alertmanager.active()) == 60, what="the alerts of all")
+    oncall.wait(1.5)  # until nothing is asked for any more
+
+    oncall.alertmanager.kill()
+    for change in range(5):  # more than the relay takes before Alertmanager does
+        for node in swarm.nodes:
+            if change in {0, 4}:
+                node.alert("network.down", f"network {change}")
+            swarm.send(node, "state", node.state(), retain=True)
+    oncall.wait(3)
+    oncall.alertmanager.start()
+    oncall.until(lambda: len(oncall.alertmanager.active()) == 180, what="the alerts meanwhile")
+    assert "Outgoing messages are being dropped" in broker.log()
+
+
+def test_a_cluster_tells_once_whichever_member_dies(oncall: OnCall) -> None:
+    """Two relays and two Alertmanagers that know each other: one is enough, and each tells once."""
+    oncall.cluster()
+    broker = oncall.broker()
+    for name in ("relay-a", "relay-b"):
+        oncall.relay(name)
+    first, second = oncall.swarm(broker, "n1", "n2").nodes
+    swarm = oncall.swarms[-1]
+    for node, name in ((first, "NodeNetworkDown"), (second, "NodeBondDown")):
+        node.alert("network.down" if node is first else "bond.down", "x")
+        swarm.send(node, "state", node.state(), retain=True)
+        oncall.until(lambda name=name: oncall.webhook.told(name), what=name)  # type: ignore[misc]
+        oncall.wait(4)  # longer than the second member waits for the first
+        oncall.alertmanager.kill()
+
+    assert sorted(name for page in oncall.webhook.pages() for name in page.names()) == [
+        "NodeBondDown n2",
+        "NodeNetworkDown n1",
+    ]

@@ -66,10 +66,12 @@ class Day:
         self._fault("down", seconds)
         self.world.look(bonded(losses=(1, 1)))
 
-    def lose_mains(self, seconds: float) -> None:
-        """Run on battery, then have mains back."""
+    def lose_mains(self, seconds: float, *, back: bool = True) -> None:
+        """Run on battery, then have mains ``back``."""
         self._ups("OB", BATTERY_S)
         self._fault("battery", seconds)
+        if not back:
+            return
         self._ups("OL")
         self.world.sleep(RULES.mains_back_s)
         self._ups("OL")

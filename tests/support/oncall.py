@@ -109,15 +109,27 @@ class Webhook:
 class Alertmanager:
     """One process with the shipped configuration on the loopback, its waits shortened.
 
-    With ``waits`` False they are as shipped.
+    With ``waits`` False they are as shipped. ``cluster`` is the port on which members of a cluster
+    find each other, 0 for one that stands alone; ``peer`` is another member's.
     """
 
-    def __init__(self, folder: Path, webhook: Webhook, *, waits: bool = True) -> None:
+    def __init__(
+        self, folder: Path, webhook: Webhook, *, waits: bool = True, cluster: int = 0, peer: int = 0
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
+        self._cluster = ["--cluster.listen-address="]
+        if cluster:
+            self._cluster = [
+                f"--cluster.listen-address=127.0.0.1:{cluster}",
+                f"--cluster.peer=127.0.0.1:{peer}",
+                "--cluster.peer-timeout=3s",  # how long the second waits for the first to tell
+                "--cluster.gossip-interval=50ms",
+                "--cluster.settle-timeout=1s",
+            ]
         text = (FILES / "alertmanager.yml").read_text()
         text = text.replace("http://127.0.0.1:9095", webhook.url)
         short = {"group_wait": "1s", "group_interval": "2s"} if waits else {}
@@ -133,12 +145,20 @@ class Alertmanager:
             f"--storage.path={self.folder}/data",
             f"--web.listen-address=127.0.0.1:{self.port}",
             "--data.maintenance-interval=1s",  # what was told outlives a kill -9
-            "--cluster.listen-address=",
+            *self._cluster,
         ]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen([*TIED_TO_US, *command], stdout=log, stderr=log)
         wait_until(self._ready, START_S, "alertmanager is ready")
         return self
+
+    def wait_for_groups(self, seconds: float) -> None:
+        """Start again with another ``group_wait`` of what is not told first."""
+        path = self.folder / "alertmanager.yml"
+        text = re.sub(r"group_wait: \S+", f"group_wait: {seconds:g}s", path.read_text(), count=1)
+        path.write_text(text)
+        self.kill()
+        self.start()
 
     def _ready(self) -> bool:
         with suppress(OSError), urllib.request.urlopen(f"{self.url}/-/ready", timeout=2) as answer:
@@ -173,6 +193,7 @@ class RelayProcess:
         self.folder = folder
         self.config = folder / "relay.yaml"
         self.process: subprocess.Popen[bytes] | None = None
+        self.metrics_port = free_port()
         lines = [f"name: {name}", f"state_dir: {folder}/state", "brokers:"]
         lines += [f"- {{host: 127.0.0.1, port: {one.port}}}" for one in brokers]
         lines += ["alertmanagers:", *(f"- {{url: '{url}'}}" for url in ams)]
@@ -180,7 +201,7 @@ class RelayProcess:
             "paging: {offline_after_s: 1, repost_s: 5, ends_s: 60, gone_s: 10}",
             "places:",
             "- {nodes: ['r1-*'], rack: r1, links: {eth0: {switch: tor-1}}}",
-            f"metrics: {{textfile: {folder}/relay.prom}}",
+            f"metrics: {{textfile: {folder}/relay.prom, listen: '127.0.0.1:{self.metrics_port}'}}",
         ]
         self.config.write_text("\n".join(lines) + "\n")
 

@@ -18,7 +18,7 @@ from linkhold.fleet_view.paint import changes
 from linkhold.fleet_view.picture import Fleet, Heard
 from linkhold.fleet_view.plain import listing
 from linkhold.fleet_view.rows import Level, Row, Rows, arranged, counts, row_of
-from linkhold.fleet_view.screen import Sight, Size, draw
+from linkhold.fleet_view.screen import LEAST_WHY, Sight, Size, columns_of, draw
 from linkhold.fleet_view.ui import Mode, Ui, press
 from linkhold.fleet_view.words import ago, lasted, printable
 from linkhold.wire import from_rfc3339
@@ -111,6 +111,15 @@ def test_planned_work_wakes_nobody_until_its_end() -> None:
     assert "planned work, 10 min left: new switch (by anna)" in before.why
     assert Level.OFFLINE is after.level
     assert "new switch" in str(details(fleet.nodes["lab", "n1"], NOW_S))
+
+
+def test_work_that_a_wrong_clock_announced_ends_too() -> None:
+    """A node whose clock is years ahead ranks as planned for as long as was announced."""
+    work = {"id": "1", "why": "x", "by": "y", "until": "2035-01-01T00:00:00Z"}
+    timed = {**work, "until_mono_ns": DOCUMENTS["ok"]["mono_ns"] + 600 * 10**9}
+    fleet = fleet_of(heard("status", b"online"), heard("state", state(maintenance=timed)))
+    assert row_of(fleet.nodes["lab", "n1"], NOW_S + 590).level is Level.PLANNED
+    assert row_of(fleet.nodes["lab", "n1"], NOW_S + 610).level is not Level.PLANNED
 
 
 def test_an_old_birth_does_not_excuse_a_new_fault() -> None:
@@ -304,6 +313,21 @@ def test_a_screen_is_never_larger_than_the_terminal(
     marked = [line for line in lines if any("reverse" in style for _, style in line[:1])]
     if ui.mode is Mode.LIST and known and size.columns > 1 and size.rows > 8:
         assert len(marked) == 1
+
+
+def test_long_names_do_not_cost_the_reason() -> None:
+    """However long names are, the reason keeps its room, and what tells least gives way first."""
+    long = [replace(row("down"), key=("lab", "x" * 60))]
+    for width in (39, 59, 79, 99, 159):
+        columns = columns_of(long, width)
+        assert sum(cells for _, cells in columns) == width
+        least = min(LEAST_WHY, width - columns[0][1] - columns[1][1])
+        assert columns[-1][0] == "why"
+        assert columns[-1][1] >= least
+    names = [name for name, _ in columns_of(long, 79)]
+    assert names == ["node", "network", "for", "power", "why"]
+    (title, *_), *_ = draw(Sight(long, {}, 0.0), Ui(), Size(40, 10))[0]
+    assert title[0] == "1 node"
 
 
 def test_the_mark_stays_with_its_node() -> None:

@@ -114,6 +114,7 @@ def test_a_real_state_is_read_whole() -> None:
     assert isinstance(report, Report)
     assert [(one.type, one.since_s) for one in report.alerts] == [("link.down", 1_000.0)]
     assert (report.maintenance_until_s, report.maintenance_id) == (2_000.0, "m1")
+    assert report.maintenance_left_s == 0  # its end has passed by the monotonic clock
     assert report.order == (IDENTITY.started.mono_ns, 3, now.mono_ns)
     assert report.boot_s == pytest.approx(1_000.0)
 

@@ -18,6 +18,7 @@ from linkhold.relay.decide.values import (
     Cleared,
     Happened,
     Heard,
+    Known,
     NodeAlert,
     Report,
     Status,
@@ -47,9 +48,15 @@ def alert(type_: str = "network.down", subject: str = "network", **more: Any) ->
 class World:
     """A relay's picture and its clock; ``posted`` is every page in order."""
 
-    def __init__(self, *, brokers: Sequence[str] = ("x", "y"), up: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        brokers: Sequence[str] = ("x", "y"),
+        up: bool = True,
+        known: Known | None = None,
+    ) -> None:
         self.s = 0.0
-        self.picture = Picture(SETTINGS, self.now)
+        self.picture = Picture(SETTINGS, self.now, known)
         self.picture.watch(brokers, self.now)
         self.posted: list[Page] = []
         self.asks: list[Ask] = []
@@ -227,7 +234,9 @@ def test_a_planned_stop_pages_when_it_does_not_end() -> None:
 def test_maintenance_pages_nobody_until_its_end() -> None:
     """Neither alerts nor absence page while planned work is announced; after its end they do."""
     world = World()
-    report = replace(REPORT, alerts=(alert(),), maintenance_until_s=START_S + 600)
+    report = replace(
+        REPORT, alerts=(alert(),), maintenance_until_s=START_S + 600, maintenance_left_s=600
+    )
     world.online("n", report)
     world.hear("n", Status(online=False))
     world.run(590)
@@ -236,54 +245,58 @@ def test_maintenance_pages_nobody_until_its_end() -> None:
     assert world.firing() == ["NodeNetworkDown n", "NodeOffline n"]
 
 
-def test_a_lost_broker_is_one_page_and_takes_no_node_with_it() -> None:
-    """While the relay sees no broker, alerts stay and nodes are not offline.
+def test_work_that_a_wrong_clock_announced_ends_too() -> None:
+    """A node whose clock is years ahead is quiet for as long as was announced, and no longer.
 
-    That nobody sees them is told once. A node that does not come back with the broker is
-    missed.
+    Where it says itself that its clock is not set, the time that was left counts.
     """
-    world = World(brokers=("x",))
-    for name in ("n1", "n2"):
-        world.online(name, replace(REPORT, alerts=(alert(),)))
-    world.broker("x", up=False)
-    world.run(600)
-    assert world.picture.blind
-    down = ["FleetBrokerDown", "FleetUnseen", "NodeNetworkDown n1", "NodeNetworkDown n2"]
-    assert world.firing() == down
-
-    world.broker("x")
-    world.online("n1", replace(REPORT, order=(1, 2, 1)))
-    world.run(301)
-    assert world.firing() == ["NodeNetworkDown n2", "NodeOffline n2"]
-
-
-def test_what_is_found_at_the_start_waits_for_all_brokers() -> None:
-    """A broker that a node has left says offline: a relay that starts hears the others first."""
-    world = World(up=False)
-    world.broker("y")
-    world.hear("n", Status(online=False), broker="y", retained=True)
-    world.run(40)
-    assert "NodeOffline n" not in world.firing()
-    world.broker("x")
-    world.hear("n", Status(online=True), broker="x", retained=True)
-    world.run(100)
+    world = World()
+    ahead = replace(REPORT, maintenance_until_s=START_S + 9e7, maintenance_left_s=600)
+    behind = replace(REPORT, clock_synced=False, maintenance_until_s=60.0, maintenance_left_s=600)
+    for name, report in (("ahead", ahead), ("behind", behind)):
+        world.online(name, report)
+        world.hear(name, Status(online=False))
+    world.run(590)
     assert world.firing() == []
+    world.run(80)
+    assert world.firing() == ["NodeOffline ahead", "NodeOffline behind"]
 
 
-def test_who_only_a_broker_vouches_for_is_looked_for() -> None:
-    """A broker that kept its messages says online of who is long gone: such nodes are looked for.
+def test_a_planned_stop_is_missed_whatever_becomes_of_relays() -> None:
+    """Half an hour after it began a planned stop pages, though the relay began anew meanwhile.
 
-    Who has said anything since is not.
+    No broker tells since when a node is gone: the relay before this one does.
     """
-    world = World(brokers=("x",))
-    for name in ("dead", "alive"):
-        world.hear(name, Status(online=True), retained=True)
-        world.hear(name, REPORT, retained=True)
-    world.hear("alive", replace(REPORT, order=(1, 2, 1)))
-    world.run(299)
-    assert world.checks == []
-    world.run(300)
-    assert world.checks == [("x", ("lab", "dead"))]
+    first = World()
+    first.online("n")
+    first.hear("n", Birth("s1", START_S, "", 0, "a new kernel"))
+    first.hear("n", Status(online=False))
+    first.run(1500)
+
+    world = World(known=first.picture.known(0.0))
+    world.s = 1500
+    for body in (Status(online=False), Birth("s1", START_S, "", 0, "a new kernel"), REPORT):
+        world.hear("n", body, retained=True)
+    world.run(290)
+    assert world.firing() == []
+    world.run(20)
+    assert world.firing() == ["NodeOffline n"]
+    (gone,) = [page for page in world.picture.firing if page.name == "NodeOffline"]
+    assert gone.starts_s == START_S
+
+
+def test_hostile_words_act_nowhere() -> None:
+    """What a node says reaches terminals, chats and mails as words: no escapes, no markup."""
+    world = World()
+    text = "\x1b[2J<!channel> <http://evil|log in>\n\u202egnp.exe {{ .Labels }}"
+    world.online("n", replace(REPORT, alerts=(alert("x.<b>", "et\x00h", text=text),)))
+    (found,) = [page for page in world.picture.firing if dict(page.labels).get("node")]
+    words = [*dict(found.labels).values(), *dict(found.annotations).values()]
+
+    assert found.name == "NodeXB"
+    assert dict(found.labels)["subject"] == "et?h"
+    assert all(word.isprintable() and "<" not in word and ">" not in word for word in words)
+    assert "\u2039!channel\u203a" in dict(found.annotations)["summary"]
 
 
 def test_a_dark_rack_is_told_before_its_nodes() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -9,12 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkhold.config.brokers import BrokerSettings
+from linkhold.config.metrics import MetricsSettings
 from linkhold.config.relay import RelaySettings
 from linkhold.model import Moment, Unavailable
+from linkhold.mqtt import CODE_NO_SUBSCRIBER
 from linkhold.relay import positions
 from linkhold.relay.decide import gaps
-from linkhold.relay.decide.values import BrokerSeen, Heard, Status
+from linkhold.relay.decide.values import BrokerSeen, Heard, Known, Status
 from linkhold.relay.feed import Delivery
+from linkhold.relay.roll_call import RollCall
 from linkhold.relay.run import Relay
 from unit.test_relay_picture import REPORT, alert, event
 
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from linkhold.relay.decide.values import Labels, Page
+    from linkhold.relay.decide.values import Key, Labels, Page
 
 KEY = ("lab", "n")
 
@@ -33,7 +37,9 @@ class FakeSink:
     def __init__(self) -> None:
         self.counters: Counter[str] = Counter()
         self.away = False
+        self.refusal = ""
         self.held: frozenset[Labels] | None = None
+        self.whole = False
         self.got: list[Page] = []
 
     def post(self, pages: Sequence[Page], now: Moment, ends_s: float) -> None:
@@ -42,6 +48,11 @@ class FakeSink:
             raise Unavailable("away")
         assert now.wall_s > ends_s
         self.got += pages
+
+    def repost(self, pages: Sequence[Page], now: Moment, ends_s: float, *, whole: bool) -> None:
+        """Take alerts once more."""
+        self.whole = whole
+        self.post(pages, now, ends_s)
 
     def still_firing(self) -> frozenset[Labels] | None:
         """Return what it holds."""
@@ -140,6 +151,97 @@ def test_a_blind_relay_brings_nothing_back(relay: Relay, sink: FakeSink) -> None
     assert sorted(sink.names()) == ["LinkholdRelayAlive", "NodeBondDown", "NodeNetworkDown"]
 
 
+def test_a_sink_that_forgot_everything_is_told_everything(relay: Relay, sink: FakeSink) -> None:
+    """Alertmanager began anew when it does not hold the relay's life sign either."""
+    deliver(relay, replace(REPORT, alerts=(alert(),)))
+    relay._do(relay._picture.tick(Moment(10**15, 2e9)))
+    relay._post()
+    sink.names()
+    sink.held = frozenset()
+    relay._repost()
+    assert "NodeNetworkDown" in sink.names()
+    assert not sink.whole  # a broker is not there: what it would show is unknown
+
+
+def test_what_was_dropped_is_asked_for_when_alerts_are_taken_again(
+    relay: Relay, sink: FakeSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While alerts wait a broker queues, and drops what is too much: it is asked once more."""
+    asked: list[str] = []
+    for feed in relay._feeds.values():
+        monkeypatch.setattr(feed, "refresh", lambda: asked.append("all"))
+    sink.away = True
+    deliver(relay, replace(REPORT, alerts=(alert(),)))
+    for _ in range(2):
+        relay._post()
+    relay._post_at = 0.0
+    sink.away = False
+    relay._step()
+    assert asked == ["all"]
+    relay._step()
+    assert asked == ["all"]
+
+
+def test_absent_is_who_hears_no_command_where_others_do() -> None:
+    """An answer that nobody is subscribed says nothing until one node, on any broker, was there.
+
+    Who has said something meanwhile is not absent.
+    """
+    heard = threading.Event()
+    first, second = RollCall(heard), RollCall(heard)
+    for mid, name in enumerate(("gone", "back")):
+        first.asked(mid, ("lab", name))
+        first.answered(mid, CODE_NO_SUBSCRIBER)
+    first.answered(7, 0)  # of another publication
+    assert first.absent() == []
+
+    first.spoke(("lab", "back"))
+    second.asked(1, None)
+    second.answered(1, 0)
+    second.asked(2, ("lab", "there"))
+    second.answered(2, 0)
+    assert (second.present(), second.present()) == ([("lab", "there")], [])
+    assert first.absent() == [("lab", "gone")]
+    assert first.absent() == second.absent() == []
+
+
+def test_commands_are_tried_on_nodes_that_are_there(
+    relay: Relay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a broker's word on a node counts, a node that is there for sure is asked."""
+    (feed,) = relay._feeds.values()
+    sent: list[tuple[Key, bool]] = []
+    monkeypatch.setattr(feed, "check", lambda key, learn=False: sent.append((key, learn)))
+    deliver(relay, Status(online=True))
+    claimed = ("lab", "claimed")
+    told = Heard("x:1883", claimed, retained=True, body=Status(online=True))
+    relay._deliver(Delivery(told))
+    relay._checks = [("x:1883", claimed)]
+    relay._check()
+    assert sent == [(KEY, True), (claimed, False)]
+
+
+def test_a_metrics_file_that_cannot_be_written_is_said_once(
+    tmp_path: Path, sink: FakeSink, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says why metrics are missing, and when they are back; not every five seconds."""
+    folder = tmp_path / "metrics"
+    metrics = MetricsSettings(textfile=str(folder / "relay.prom"))
+    settings = RelaySettings(
+        brokers=(BrokerSettings("x"),), state_dir=str(tmp_path), metrics=metrics
+    )
+    relay = Relay(settings, sink)
+    for _ in range(3):
+        relay._show()
+    folder.mkdir()
+    relay._show()
+    for feed in relay._feeds.values():
+        feed.stop(1.0)
+
+    told = [record.getMessage() for record in caplog.records]
+    assert told == [f"{folder}/relay.prom: No such file or directory", "metrics are shown again"]
+
+
 def test_what_is_damaged_is_counted_and_acknowledged(relay: Relay) -> None:
     """A message that is none must not come again for ever."""
     receipt = FakeReceipt()
@@ -153,9 +255,9 @@ def test_the_position_outlives_the_relay(relay: Relay, tmp_path: Path) -> None:
     for number in (1, 2, 5):
         deliver(relay, event(number, "link.up", 0))
     relay._save()
-    tracks, until_s = positions.load(tmp_path)
-    assert tracks == {KEY: (gaps.Track("s1", 2),)}
-    assert until_s > 1e9
+    known = positions.load(tmp_path)
+    assert known.tracks == {KEY: (gaps.Track("s1", 2),)}
+    assert known.dealt_until_s > 1e9
 
     (tmp_path / positions.NAME).write_bytes(b'{"schema": 1, "nodes": {"x": 4}}')
-    assert positions.load(tmp_path) == ({}, 0.0)
+    assert positions.load(tmp_path) == Known()

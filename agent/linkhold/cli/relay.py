@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import signal
 import sys
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from linkhold.config import DEFAULT_RELAY_PATH, RelaySettings, default_file, load_relay
 from linkhold.relay.run import Relay
 from linkhold.relay.sink import Alertmanagers
+from linkhold.sd_notify import Systemd, Turns
 
 if TYPE_CHECKING:
     import argparse
@@ -54,10 +56,13 @@ def run(args: argparse.Namespace) -> int:
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)-8s %(message)s"
     )
+    faulthandler.enable()  # the watchdog's SIGABRT: the journal says where every thread is
     relay = Relay(settings, _sink(settings))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: relay.stop())
-    relay.run()
+    turns = Turns(Systemd())
+    relay.run(turns.turn)
+    turns.end()
     return 0
 
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from linkhold import paths
 from linkhold.cli.events import LIMIT as NODE_LIMIT
@@ -24,7 +24,7 @@ from linkhold.report.ask import Asking
 from linkhold.report.html import render
 from linkhold.report.page import compose
 from linkhold.report.records import collate
-from linkhold.report.sources import Collected
+from linkhold.report.sources import MOST_LINE, Collected
 from linkhold.report.spans import Period
 from linkhold.report.story import tell
 from linkhold.store.outbox_file import read_history
@@ -32,7 +32,7 @@ from linkhold.wire import dumps, node_prefix, state_topic, status_topic
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from linkhold.fleet_view.inbox import Inbox
     from linkhold.fleet_view.picture import Key, NodeView
@@ -144,11 +144,20 @@ def _from_files(files: list[Path]) -> Material:
     material = Material()
     for path in files:
         if str(path) == "-":
-            material.collected.add_lines(sys.stdin.buffer)
+            material.collected.add_lines(bounded(sys.stdin.buffer))
             continue
         with path.open("rb") as lines:
-            material.collected.add_lines(lines)
+            material.collected.add_lines(bounded(lines))
     return material
+
+
+def bounded(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines; of one that is too long for an event only its start, which is none."""
+    whole = True
+    while line := file.readline(MOST_LINE + 1):
+        if whole:
+            yield line
+        whole = line.endswith(b"\n")
 
 
 def _from_node(args: argparse.Namespace, now_s: float) -> Material:

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from linkhold import paths
 from linkhold.control import ControlClient
+from linkhold.fleet_view.words import printable
+from linkhold.kept import read_kept
 from linkhold.model import LinkholdError, WireError
 from linkhold.wire import from_rfc3339, parse_state
+from linkhold.wire.documents import MAX_STATE_BYTES
 
 if TYPE_CHECKING:
     import argparse
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
 STALE_S = 15.0
 """A state older than this counts for nothing (design.md, policy)."""
+MOST_DEPTH = 32
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
 OWN_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -62,6 +66,23 @@ def clock(rfc3339: str) -> str:
     return f"{stamp:%H:%M:%S}" if stamp.date() == today else f"{stamp:%Y-%m-%d %H:%M:%S}"
 
 
+def legible(value: Any, depth: int = MOST_DEPTH) -> Any:
+    """Return a document without anything in its texts that a terminal acts on.
+
+    Names come from the kernel, words from servers and sensors: whoever makes them must not
+    steer the terminal of the person who looks. What is nested deeper than any document is cut.
+    """
+    if isinstance(value, str):
+        return value if value.isprintable() else printable(value, len(value))
+    if isinstance(value, (dict, list)) and not depth:
+        return "..."
+    if isinstance(value, dict):
+        return {legible(key): legible(inner, depth - 1) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [legible(inner, depth - 1) for inner in value]
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """A state document and where it came from.
@@ -92,10 +113,10 @@ def find_state(run_dir: Path) -> Found:
 
 def _left_behind(path: Path, why: str) -> Found:
     try:
-        view = parse_state(path.read_bytes())
+        view = parse_state(read_kept(path, MAX_STATE_BYTES))
     except FileNotFoundError:
         return Found(None, f"{why}; and none has left a state in {path.parent}")
-    except (OSError, WireError) as error:
+    except (OSError, ValueError, WireError) as error:
         return Found(None, f"{why}; and {path} cannot be used: {error}")
     if view.boot_id != OWN_BOOT.read_text().strip():
         return Found(view.document, f"{why}; this state is from before the last boot")

@@ -133,7 +133,9 @@ def _state(node: NodeView, heard: Heard) -> NodeView:
     before = node.present
     if before is not None and not present.is_newer(before, live=not heard.retained):
         return node
-    return replace(node, present=present, problem="")
+    # By the node's own clock planned work may end in years: no later than it has to go from now.
+    ends_s = min(present.work_until_s, heard.at_s + present.work_left_s)
+    return replace(node, present=replace(present, work_until_s=ends_s), problem="")
 
 
 def _status(node: NodeView, heard: Heard) -> NodeView:

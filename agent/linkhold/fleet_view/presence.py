@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from linkhold.fleet_view.words import printable
 from linkhold.model import WireError
 from linkhold.wire import from_rfc3339, load_json, parse_state
+from linkhold.wire.maintenance import MOST_S
+from linkhold.wire.reading import flaw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,6 +33,7 @@ class Present:
 
     ``boot_s`` is when its boot began; ``payload`` the whole document, read again for details.
     ``work`` is what planned work is about, ``work_until_s`` its end: nobody is to be woken before.
+    ``work_left_s`` is how long it had to go when the state was made, by no wall clock.
     """
 
     boot_id: str
@@ -50,6 +53,7 @@ class Present:
     stop: str
     work: str
     work_until_s: float
+    work_left_s: float
     payload: bytes
 
     @property
@@ -96,10 +100,11 @@ def read_state(payload: bytes) -> Present:
             stop=printable(advice.stop.reason) if advice.stop else "",
             work=_work(document.get("maintenance")),
             work_until_s=_time((document.get("maintenance") or {}).get("until")),
+            work_left_s=_work_left_s(document.get("maintenance"), view.mono_ns),
             payload=payload,
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise WireError(f"state document: {type(error).__name__}: {error}") from error
+        raise WireError(f"state document: {flaw(error)}") from error
 
 
 def document_of(present: Present) -> Mapping[str, Any]:
@@ -125,6 +130,13 @@ def _work(maintenance: Mapping[str, Any] | None) -> str:
     if not maintenance:
         return ""
     return printable(f"{maintenance['why']} (by {maintenance['by']})")
+
+
+def _work_left_s(maintenance: Mapping[str, Any] | None, mono_ns: int) -> float:
+    until_ns = (maintenance or {}).get("until_mono_ns")
+    if not isinstance(until_ns, int):
+        return MOST_S
+    return max(0.0, min(MOST_S, (until_ns - mono_ns) / 1e9))
 
 
 def _time(value: Any) -> float:

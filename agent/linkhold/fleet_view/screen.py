@@ -23,7 +23,11 @@ Span = tuple[str, str]
 Line = tuple[Span, ...]
 
 LEAST_NAME, MOST_NAME = 8, 32
-NARROW, MEDIUM = 50, 76
+LEAST_WHY = 20
+MORE_COLUMNS = (("for", 7), ("power", 8), ("training", 9), ("uploads", 8), ("state", 8))
+"""Beside name, network and why, as far as there is room: the most telling first."""
+NARROW = 60
+"""A terminal with fewer columns shows the counts without the program's name."""
 CUT = "~ "
 STYLES = {
     Level.OFFLINE: "bold red",
@@ -106,7 +110,8 @@ def draw(
 
 
 def _head(sight: Sight, ui: Ui, shown: int, size: Size) -> Iterable[Line]:
-    title: list[Span] = [("linkhold top", "bold"), (f"  {_nodes(len(sight.rows))}", "")]
+    title: list[Span] = [("linkhold top  ", "bold")] if size.columns >= NARROW else []
+    title.append((_nodes(len(sight.rows)), ""))
     for position, (level, count) in enumerate(counts(sight.rows)):
         title.append((": " if position == 0 else ", ", ""))
         title.append((f"{count} {level.word}", STYLES[level]))
@@ -170,11 +175,12 @@ def columns_of(rows: Sequence[Row], width: int) -> list[tuple[str, int]]:
     most = min(MOST_NAME, max(LEAST_NAME, width // 3))
     name = max(LEAST_NAME, min(most, max(names, default=LEAST_NAME)))
     columns = [("site/node" if several else "node", name + 1), ("network", 9)]
-    if width >= NARROW:
-        columns += [("for", 7)]
-    if width >= MEDIUM:
-        columns += [("power", 8), ("training", 9), ("uploads", 8), ("state", 8)]
     left = width - sum(cells for _, cells in columns)
+    for column in MORE_COLUMNS:
+        if left - column[1] < LEAST_WHY:  # long names must not cost the reason
+            break
+        columns.append(column)
+        left -= column[1]
     return [*columns, ("why", max(0, left))]
 
 

@@ -211,14 +211,24 @@ class Connection:
             raise BrokerError(_error_text(info.rc))
         return int(info.mid)
 
-    def subscribe(self, *topics: str, qos: int = 1, as_published: bool = False) -> None:
+    def subscribe(
+        self, *topics: str, qos: int = 1, as_published: bool = False, retained: bool = True
+    ) -> None:
         """Ask for topics; the answer comes as :class:`Subscribed`.
 
         ``as_published`` keeps the retain flag of what is sent while we listen, which a broker
-        clears otherwise (MQTT v5, 3.3.1.3 and 3.8.3.1).
+        clears otherwise (MQTT v5, 3.3.1.3 and 3.8.3.1). Without ``retained`` the broker does not
+        send what it keeps.
         """
-        options = SubscribeOptions(qos, retainAsPublished=as_published)
+        handling = SubscribeOptions.RETAIN_SEND_ON_SUBSCRIBE
+        if not retained:
+            handling = SubscribeOptions.RETAIN_DO_NOT_SEND
+        options = SubscribeOptions(qos, retainAsPublished=as_published, retainHandling=handling)
         self._client.subscribe([(topic, options) for topic in topics])
+
+    def unsubscribe(self, *topics: str) -> None:
+        """Ask for topics no more; what the broker answers changes nothing."""
+        self._client.unsubscribe(list(topics))
 
     def acknowledge(self, mid: int) -> None:
         """Tell the broker that a message is dealt with, so that it is not sent again."""

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from linkhold.relay.feed import Delivery
 
 EXPIRY_S = 30
-QUIET_S = 0.5
-"""Retained messages come in a row: what comes later is news."""
+WAIT_S = 0.5
+NONE_S = 4.0
+"""Brokers that all refuse for so long do not come back while somebody waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class Announcer:
         name = f"errand-{secrets.token_hex(4)}"
         self._feeds = [Feed(name, one, self._queue.put, keep=False) for one in brokers]
         self._problems: dict[str, str] = {}
+        self._complete: set[str] = set()
         self.nodes: dict[Key, Seen] = {}
 
     def __enter__(self) -> Self:
@@ -57,18 +59,17 @@ class Announcer:
 
     def look(self, timeout_s: float) -> None:
         """Learn which nodes there are; raises :class:`BrokerError` when no broker answers."""
-        until_s = time.monotonic() + timeout_s
+        began_s = time.monotonic()
         connected: set[str] = set()
-        quiet_s = time.monotonic()
-        while time.monotonic() < until_s:
-            found = self._next(QUIET_S)
-            if found is not None:
-                quiet_s = time.monotonic()
-                if isinstance(found, BrokerSeen):
-                    (connected.add if found.up else connected.discard)(found.broker)
+        while (waited_s := time.monotonic() - began_s) < timeout_s:
+            found = self._next(WAIT_S)
+            if isinstance(found, BrokerSeen):
+                (connected.add if found.up else connected.discard)(found.broker)
             all_known = len(connected | self._problems.keys()) >= len(self._feeds)
-            if all_known and connected and time.monotonic() - quiet_s >= QUIET_S:
+            if all_known and connected and connected <= self._complete:
                 return
+            if all_known and not connected and waited_s > NONE_S:
+                break
         if not connected:
             reasons = "; ".join(f"{name}: {why}" for name, why in self._problems.items())
             raise BrokerError(f"no broker of the fleet answers: {reasons or 'no answer'}")
@@ -85,7 +86,7 @@ class Announcer:
         """Return the nodes whose state shows this work, once all do or the time is over."""
         until_s = time.monotonic() + timeout_s
         while time.monotonic() < until_s and any(self.nodes[key].work != work for key in keys):
-            self._next(min(QUIET_S, max(0.0, until_s - time.monotonic())))
+            self._next(min(WAIT_S, max(0.0, until_s - time.monotonic())))
         return [key for key in keys if self.nodes[key].work == work]
 
     def _next(self, timeout_s: float) -> object:
@@ -96,6 +97,8 @@ class Announcer:
             return None
         if delivery.receipt is not None:
             delivery.receipt.give()
+        if delivery.complete:
+            self._complete.add(delivery.complete)
         heard = delivery.heard
         if isinstance(heard, BrokerSeen):
             if not heard.up:

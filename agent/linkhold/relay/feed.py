@@ -20,7 +20,6 @@ from linkhold.config.access import password_of, tls_of
 from linkhold.model import BrokerError, WireError
 from linkhold.mqtt import (
     CODE_FAILURE,
-    CODE_NO_SUBSCRIBER,
     Acknowledged,
     Connected,
     Connection,
@@ -28,8 +27,10 @@ from linkhold.mqtt import (
     Received,
     Subscribed,
 )
+from linkhold.relay.decide.retained import Retained
 from linkhold.relay.decide.values import BrokerSeen, Heard, Status
 from linkhold.relay.messages import read, subscriptions
+from linkhold.relay.roll_call import RollCall
 from linkhold.wire import command_topic, node_prefix
 
 if TYPE_CHECKING:
@@ -66,17 +67,22 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What a broker sent, None for something that says nothing, and the receipt for it."""
+    """What a broker sent, None for something that says nothing, and the receipt for it.
+
+    ``complete`` names a broker of which all that it keeps has been delivered.
+    """
 
     heard: Heard | BrokerSeen | None
     receipt: Receipt | None = None
     damaged: str = ""
+    complete: str = ""
 
 
 class Feed:
     """Keeps one connection to a broker. ``deliver`` is called in the feed's thread.
 
     With ``keep`` the broker keeps the session, and what comes for it, while nobody is connected.
+    ``commands_heard`` is shared by all feeds (see :class:`RollCall`).
     """
 
     def __init__(
@@ -86,6 +92,7 @@ class Feed:
         deliver: Callable[[Delivery], None],
         *,
         keep: bool = True,
+        commands_heard: threading.Event | None = None,
     ) -> None:
         self.broker = f"{settings.host}:{settings.tcp_port}"
         self._client_id = f"linkhold-relay-{name}"
@@ -93,9 +100,9 @@ class Feed:
         self._deliver = deliver
         self._session_expiry_s = SESSION_EXPIRY_S if keep else 0
         self._generation = 0
-        self._checks: dict[int, Key] = {}
-        self._absent: list[Key] = []
-        self._commands_heard = False
+        self._heard = commands_heard or threading.Event()
+        self._roll_call = RollCall(self._heard)
+        self._retained = Retained(0.0)
         self._errands: queue.SimpleQueue[Callable[[Connection], None]] = queue.SimpleQueue()
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
@@ -135,18 +142,27 @@ class Feed:
         if self._errands.qsize() < MOST_OUTGOING:
             self._send(errand)
 
-    def check(self, key: Key) -> None:
-        """Find out whether a node is connected; one that is not is delivered as offline.
+    def check(self, key: Key, *, learn: bool = False) -> None:
+        """Find out whether a node is connected; it is delivered as online or offline.
 
-        A broker answers 0x10 to a command that nobody is subscribed to (MQTT v5, 3.4.2.1). The
-        command is an empty one, which agents ignore. Where no node at all is subscribed, the
-        answer says nothing: commands may be forbidden there.
+        The command is an empty one, which agents ignore. With ``learn`` the node is there, and
+        the answer only tells whether nodes hear commands at all.
         """
 
         def errand(connection: Connection) -> None:
             topic = command_topic(node_prefix(*key), "replay")
             with contextlib.suppress(BrokerError):
-                self._checks[connection.publish(topic, b"{}", qos=1, expiry_s=1)] = key
+                mid = connection.publish(topic, b"{}", qos=1, expiry_s=1)
+                self._roll_call.asked(mid, None if learn else key)
+
+        self._send(errand)
+
+    def refresh(self) -> None:
+        """Ask for all that the broker keeps once more."""
+
+        def errand(_connection: Connection) -> None:
+            if self._retained.complete:
+                self._retained = Retained(time.monotonic())
 
         self._send(errand)
 
@@ -208,15 +224,16 @@ class Feed:
         connection = self._connection()
         self._generation += 1
         self._forget()
-        self._checks, self._absent, self._commands_heard = {}, [], False
+        self._roll_call = RollCall(self._heard)
         try:
             connection.open_tcp(self._settings.host, self._settings.tcp_port)
             self._until(connection, Connected)
-            connection.subscribe(*subscriptions())
+            connection.subscribe(*subscriptions(), retained=False)
             answer = self._until(connection, Subscribed)
             if isinstance(answer, Subscribed) and max(answer.codes) >= CODE_FAILURE:
                 raise BrokerError("it refuses the subscription; the relay must read linkhold/v1/#")
             self._deliver(Delivery(BrokerSeen(self.broker, up=True)))
+            self._retained = Retained(time.monotonic())
             return self._serve(connection)
         finally:
             if not connection.ended:
@@ -254,38 +271,57 @@ class Feed:
 
     def _serve(self, connection: Connection) -> str:
         while not self._stopping.is_set():
-            for notice in connection.service(TICK_S, self._wake_read.fileno()):
+            self._fetch(connection)
+            wait_s = min(TICK_S, self._retained.wait_s(time.monotonic()))
+            for notice in connection.service(wait_s, self._wake_read.fileno()):
                 if isinstance(notice, Lost):
                     return notice.reason
                 self._take(notice)
+            self._call()
             self._drain()
             self._run_errands(connection)
         return "the relay ends"
+
+    def _call(self) -> None:
+        """Deliver who was found to be there, or not."""
+        called = (
+            *((key, Status(online=True)) for key in self._roll_call.present()),
+            *((key, Status(online=False)) for key in self._roll_call.absent()),
+        )
+        for key, status in called:
+            self._deliver(Delivery(Heard(self.broker, key, retained=False, body=status)))
+
+    def _fetch(self, connection: Connection) -> None:
+        """Ask for the next part of what the broker keeps, until all of it has come."""
+        if self._retained.complete:
+            return
+        while (demand := self._retained.next(time.monotonic())) is not None:
+            if demand.end:
+                connection.unsubscribe(*demand.topics)
+            else:
+                connection.subscribe(*demand.topics, qos=demand.qos, retained=demand.retained)
+        if self._retained.complete:
+            self._deliver(Delivery(None, complete=self.broker))
 
     def _run_errands(self, connection: Connection) -> None:
         with contextlib.suppress(queue.Empty):
             while True:
                 self._errands.get_nowait()(connection)
 
-    def _answered(self, key: Key, code: int) -> None:
-        """Take the answer to a check; who is absent waits until one node is known to be there."""
-        if code == CODE_NO_SUBSCRIBER:
-            self._absent.append(key)
-        elif code < CODE_FAILURE:
-            self._commands_heard = True
-        if self._commands_heard:
-            for one in self._absent:
-                status = Status(online=False)
-                self._deliver(Delivery(Heard(self.broker, one, retained=False, body=status)))
-            self._absent.clear()
-
     def _take(self, notice: Notice) -> None:
-        if isinstance(notice, Acknowledged) and notice.mid in self._checks:
-            self._answered(self._checks.pop(notice.mid), notice.code)
+        if isinstance(notice, Acknowledged):
+            self._roll_call.answered(notice.mid, notice.code)
+        if isinstance(notice, Subscribed):
+            self._retained.answered(time.monotonic())
         if not isinstance(notice, Received):
             return
         receipt = Receipt(self, self._generation, notice.mid) if notice.mid else None
         try:
-            self._deliver(Delivery(read(notice, self.broker), receipt))
+            heard = read(notice, self.broker)
+            if heard is not None and notice.retained:
+                self._retained.heard(heard.key, notice.topic.rpartition("/")[2], time.monotonic())
+            elif heard is not None:
+                self._roll_call.spoke(heard.key)
+            self._deliver(Delivery(heard, receipt))
         except WireError as error:
             self._deliver(Delivery(None, receipt, str(error)))

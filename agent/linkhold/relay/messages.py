@@ -15,6 +15,8 @@ from linkhold.relay.decide.values import (
     Status,
 )
 from linkhold.wire import ROOT, from_rfc3339, is_topic_safe, load_json, parse_event, parse_state
+from linkhold.wire.maintenance import MOST_S
+from linkhold.wire.reading import flaw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +29,8 @@ MOST_ALERTS = 64
 MOST_LINKS = 512
 MOST_EVENT_BYTES = 1 << 18
 MOST_BIRTH_BYTES = 1 << 14
+SEVERITIES = frozenset({"info", "warning", "critical"})
+"""What routes and receivers are made for; a word of its own would be paged by no route."""
 EVENT_LEVELS = 6
 """Levels of an event's topic; all others have one less."""
 TOPICS = ("status", "birth", "state", "event/+")
@@ -61,7 +65,7 @@ def read(message: Received, broker: str) -> Heard | None:
     try:
         return Heard(broker, key, message.retained, reader(message.payload, key))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise WireError(f"{kind} of {key[1]}: {type(error).__name__}: {error}") from error
+        raise WireError(f"{kind} of {key[1]}: {flaw(error)}") from error
 
 
 def _status(payload: bytes, _key: Key) -> Status:
@@ -146,15 +150,24 @@ def _state(payload: bytes, key: Key) -> Report:
         stopping=any(one.get("kind") == "shutdown" for one in document.get("notices") or ()),
         maintenance_id=str(maintenance.get("id", ""))[:64],
         maintenance_until_s=from_rfc3339(maintenance["until"]) if maintenance else 0.0,
+        maintenance_left_s=_left_s(maintenance, view.mono_ns),
     )
 
 
+def _left_s(maintenance: Mapping[str, Any], mono_ns: int) -> float:
+    """Return how long planned work had to go when the state was made, by no wall clock at all."""
+    until_ns = maintenance.get("until_mono_ns")
+    if not isinstance(until_ns, int):
+        return MOST_S if maintenance else 0.0
+    return max(0.0, min(MOST_S, (until_ns - mono_ns) / 1e9))
+
+
 def _alert(value: Mapping[str, Any], at_s: float) -> NodeAlert:
-    since = value.get("since")
+    since, severity = value.get("since"), str(value["severity"])
     return NodeAlert(
         fingerprint=str(value["fingerprint"])[:64],
         type=str(value["type"])[:64],
-        severity=str(value["severity"])[:16],
+        severity=severity if severity in SEVERITIES else "warning",
         subject=str(value["subject"])[:200],
         since_s=from_rfc3339(since) if since else at_s,
         text=str(value["text"])[:1000],

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import queue
 import resource
+import threading
 import time
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +23,7 @@ from linkhold.relay.report import families
 from linkhold.wire import command_topic, dumps, node_prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from linkhold.config.relay import RelaySettings
     from linkhold.relay.decide.picture import Outcome
@@ -37,6 +39,10 @@ TICK_S = 1.0
 SAVE_S = 5.0
 RETRY_S = (0.5, 1.0, 2.0, 5.0)
 REPLAY_EXPIRY_S = 60
+REFRESH_S = 600.0
+"""What a broker dropped without a word is known after this at the latest."""
+SURE = 5
+"""Nodes that are asked whether they hear commands: one of them may be about to go."""
 ASKS_A_TICK = 50
 """Requests for events a second: a fleet that comes back must not be asked all at once."""
 MOST_ASKS = 20_000
@@ -56,12 +62,13 @@ class Relay:
         self._queue: queue.SimpleQueue[Delivery] = queue.SimpleQueue()
         self._folder = Path(settings.state_dir)
         began = now()
-        known, dealt_until_s = positions.load(self._folder)
-        self._picture = Picture(settings, began, known, dealt_until_s)
-        self._feeds = {
-            feed.broker: feed
-            for feed in (Feed(settings.name, one, self._queue.put) for one in settings.brokers)
-        }
+        self._picture = Picture(settings, began, positions.load(self._folder))
+        self._commands_heard = threading.Event()
+        feeds = (
+            Feed(settings.name, one, self._queue.put, commands_heard=self._commands_heard)
+            for one in settings.brokers
+        )
+        self._feeds = {feed.broker: feed for feed in feeds}
         self._picture.watch(self._feeds, began)
         self._pending = Pending()
         self._receipts: list[Receipt] = []
@@ -69,20 +76,23 @@ class Relay:
         self._checks: list[tuple[str, Key]] = []
         self._failures = 0
         self._post_at = self._tick_at = self._save_at = self._repost_at = 0.0
-        self._problem = ""
+        self._refresh_at = time.monotonic() + REFRESH_S
+        self._problem = self._refusal = self._unshown = ""
         self._exporter = Exporter(settings.metrics)
         self._counters: Counter[str] = Counter()
         self._stopping = False
 
-    def run(self) -> None:
-        """Relay until :meth:`stop`; what is not acknowledged then comes again."""
+    def run(self, turn: Callable[[], None] = lambda: None) -> None:
+        """Relay until :meth:`stop`; what is not acknowledged then comes again.
+
+        ``turn`` is called at each turn of the loop, which shows that it does not hang.
+        """
         log.info("relay %s: %d brokers", self._settings.name, len(self._feeds))
-        if self._exporter.problem:
-            log.warning("%s", self._exporter.problem)
         for feed in self._feeds.values():
             feed.start()
         try:
             while not self._stopping:
+                turn()
                 self._step()
         finally:
             for feed in self._feeds.values():
@@ -113,6 +123,17 @@ class Relay:
             self._save_at = clock_s + SAVE_S
             self._save()
             self._show()
+        if clock_s >= self._refresh_at:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        """Ask the brokers once more for what they keep: they may have dropped what we waited with.
+
+        A broker tells nobody of what it could not queue.
+        """
+        self._refresh_at = time.monotonic() + REFRESH_S
+        for feed in self._feeds.values():
+            feed.refresh()
 
     def _take(self) -> list[Delivery]:
         """Return what has come, after a short wait when nothing has."""
@@ -149,10 +170,18 @@ class Relay:
     def _check(self) -> None:
         """Look for nodes that may be gone, a few at a time."""
         some, self._checks = self._checks[:ASKS_A_TICK], self._checks[ASKS_A_TICK:]
+        if some and not self._commands_heard.is_set():
+            self._learn()
         for broker, key in some:
             node = self._picture.nodes.get(key)
             if node is not None and broker in node.claimed:
                 self._feeds[broker].check(key)
+
+    def _learn(self) -> None:
+        """Send a command to a few nodes that are there for sure: do nodes hear any?"""
+        there = (node for node in self._picture.nodes.values() if node.online - node.claimed)
+        for node in islice(there, SURE):
+            self._feeds[min(node.online - node.claimed)].check(node.key, learn=True)
 
     def _ask(self) -> None:
         """Send requests for events, a few at a time, by a broker that the node is connected to."""
@@ -182,17 +211,26 @@ class Relay:
             receipt.give()
         self._receipts.clear()
 
-    def _try(self, pages: Sequence[Page]) -> bool:
+    def _try(self, pages: Sequence[Page], *, again: bool = False) -> bool:
+        moment, ends_s = now(), self._settings.paging.ends_s
         try:
-            self._sink.post(pages, now(), self._settings.paging.ends_s)
+            if again:
+                self._sink.repost(pages, moment, ends_s, whole=self._picture.is_whole(moment))
+            else:
+                self._sink.post(pages, moment, ends_s)
         except Unavailable as error:
             self._failures += 1
             wait_s = RETRY_S[min(self._failures, len(RETRY_S)) - 1]
             self._post_at = time.monotonic() + wait_s
             self._tell(f"alerts wait: {error}")
             return False
+        if self._failures > 1:
+            self._refresh_at = 0.0
         self._failures = 0
         self._tell("")
+        if self._sink.refusal and self._sink.refusal != self._refusal:
+            self._refusal = self._sink.refusal
+            log.warning("an alert is refused for good: %s", self._refusal)
         return True
 
     def _tell(self, problem: str) -> None:
@@ -203,22 +241,25 @@ class Relay:
     def _repost(self) -> None:
         """Post everything that fires: Alertmanager forgets what it is not told again.
 
-        A relay that sees no broker does not know what is over: it keeps alive only what the
-        sink itself still holds, so as not to bring back what another relay has ended.
+        What a relay cannot see the end of it keeps alive only while the sink itself holds it, so
+        as not to bring back what another relay has ended. A sink that does not hold our life sign
+        either has forgotten everything.
         """
         pages = self._picture.firing
-        if self._picture.blind:
+        doubtful = self._picture.doubtful()
+        if doubtful:
             held = self._sink.still_firing()
-            if held is not None:
-                own = {page.labels for page in pages if not dict(page.labels).get("node")}
-                pages = [page for page in pages if page.labels in held | own]
+            if held is not None and self._picture.alive in held:
+                pages = [
+                    page for page in pages if page.labels in held or page.labels not in doubtful
+                ]
         if pages:
-            self._try(pages)
+            self._try(pages, again=True)
         self._counters["reposts"] += 1
 
     def _save(self) -> None:
         try:
-            positions.save(self._folder, self._picture.tracks(), time.time() + SAVE_S)
+            positions.save(self._folder, self._picture.known(time.time() + SAVE_S))
         except StoreError as error:
             self._counters["store_failed"] += 1
             if self._counters["store_failed"] == 1:
@@ -240,3 +281,6 @@ class Relay:
                 )
             )
         )
+        if self._exporter.problem != self._unshown:
+            self._unshown = self._exporter.problem
+            log.warning("%s", self._unshown or "metrics are shown again")

@@ -6,20 +6,26 @@ deadline, is all that is needed, and every HTTP package costs megabytes and a de
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import socket
 import ssl
+import threading
+import time
 from base64 import b64encode
 from collections import Counter
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from linkhold.config.access import password_of
 from linkhold.model import BrokerError, Unavailable
+from linkhold.relay.decide.texts import printable
 from linkhold.wire import dumps, rfc3339
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from linkhold.config.relay import AlertmanagerSettings
     from linkhold.model import Moment
@@ -29,18 +35,34 @@ TIMEOUT_S = 5.0
 BATCH = 64
 """Alerts in one POST, as Prometheus sends them."""
 MOST_ANSWER_BYTES = 1 << 24
+SKEW_S = 30.0
+"""Clocks that differ by more are allowed for: an alert lasts for some minutes only."""
 REST_NS = 10 * 10**9
 """A member of a cluster that did not answer is left alone for so long."""
-ERROR_CODE, REFUSED_FROM, BROKEN_FROM = 300, 400, 500
+DEADLINE_S = 10.0
+"""Of a whole question and answer: one that drips would outlive a timeout of the socket."""
+ERROR_FROM = 300
+REFUSALS = frozenset({400, 413, 422})
+"""Alertmanager's own word against an alert, in JSON. Whatever else answers no is something before
+it, or a wrong address: then nothing has been taken, and everything has to wait."""
+BROKEN_FROM = 500
+MOVED = frozenset({301, 302, 303, 307, 308})
 
 
 class Sink(Protocol):
-    """Takes alerts. ``counters`` says how many were sent, refused and failed."""
+    """Takes alerts. ``counters`` says how many were sent, refused and failed.
+
+    ``refusal`` tells of the last alert that will never be taken, and why; empty without one.
+    """
 
     counters: Counter[str]
+    refusal: str
 
     def post(self, pages: Sequence[Page], now: Moment, ends_s: float) -> None:
         """Hand over alerts; raises :class:`Unavailable` when nobody took them."""
+
+    def repost(self, pages: Sequence[Page], now: Moment, ends_s: float, *, whole: bool) -> None:
+        """Hand over everything that fires; ``whole``: whatever else was told is over."""
 
     def still_firing(self) -> frozenset[Labels] | None:
         """Return what the sink itself holds for firing, None when it does not say."""
@@ -53,16 +75,17 @@ class Refused(Exception):
     """The sink takes everything but this: asking again would not help."""
 
 
-def alert_document(page: Page, now: Moment, ends_s: float) -> dict[str, Any]:
-    """Return an alert as Alertmanager wants it.
+def alert_document(page: Page, now: Moment, ends_s: float, ahead_s: float = 0.0) -> dict[str, Any]:
+    """Return an alert as Alertmanager wants it, whose clock is ``ahead_s`` before ours.
 
-    Its beginning is never after its end, which would be refused: a node's clock may be wrong.
+    Its beginning is never after its end, which would be refused, nor before 1970: a node's clock
+    may be wrong.
     """
-    ends = now.wall_s + ends_s if page.ends_s is None else page.ends_s
+    ends = max(0.0, ahead_s + (now.wall_s + ends_s if page.ends_s is None else page.ends_s))
     return {
         "labels": dict(page.labels),
         "annotations": dict(page.annotations),
-        "startsAt": rfc3339(min(page.starts_s, now.wall_s, ends)),
+        "startsAt": rfc3339(max(0.0, min(page.starts_s, now.wall_s + ahead_s, ends))),
         "endsAt": rfc3339(ends),
     }
 
@@ -72,40 +95,66 @@ class Alertmanagers:
 
     def __init__(self, settings: Sequence[AlertmanagerSettings]) -> None:
         self._members = [_Alertmanager(one) for one in settings]
-        self._rests_until: dict[_Alertmanager, tuple[int, str]] = {}
+        self._rests_until: dict[_Alertmanager, int] = {}
         self.counters: Counter[str] = Counter()
+        self.refusal = ""
 
     def post(self, pages: Sequence[Page], now: Moment, ends_s: float) -> None:
         """Post alerts to all; raises :class:`Unavailable` when none took them."""
-        documents = [alert_document(page, now, ends_s) for page in pages]
-        for start in range(0, len(documents), BATCH):
-            self._post_batch(documents[start : start + BATCH], now)
+        for start in range(0, len(pages), BATCH):
+            self._post_batch(pages[start : start + BATCH], now, ends_s)
 
-    def _post_batch(self, batch: list[dict[str, Any]], now: Moment) -> None:
-        problems = []
-        for member in self._members:
-            until_ns, why = self._rests_until.get(member, (0, ""))
-            if now.mono_ns < until_ns:
-                problems.append(why)
-                continue
+    def repost(
+        self,
+        pages: Sequence[Page],
+        now: Moment,
+        ends_s: float,
+        *,
+        whole: bool,  # noqa: ARG002 -- what is posted no more ends by itself
+    ) -> None:
+        """Post alerts once more: Alertmanager forgets what it is not told again."""
+        self.post(pages, now, ends_s)
+
+    def _post_batch(self, pages: Sequence[Page], now: Moment, ends_s: float) -> None:
+        awake = [one for one in self._members if now.mono_ns >= self._rests_until.get(one, 0)]
+        problems: dict[_Alertmanager, str] = {}
+        for member in (*awake, *(one for one in self._members if one not in awake)):
+            if member not in awake and len(problems) < len(awake):
+                return  # one has taken it: who rests gets the repost
             try:
-                self._post_to(member, batch)
+                self._post_in_time(member, pages, now, ends_s)
+                self._rests_until.pop(member, None)
             except Unavailable as error:
                 self.counters["posts_failed"] += 1
-                problems.append(str(error))
+                problems[member] = str(error)
                 if len(self._members) > 1:  # a dead one must not hold up what others take
-                    self._rests_until[member] = (now.mono_ns + REST_NS, str(error))
+                    self._rests_until[member] = now.mono_ns + REST_NS
         if len(problems) == len(self._members):
-            raise Unavailable("; ".join(problems))
+            raise Unavailable("; ".join(problems[member] for member in self._members))
+
+    def _post_in_time(
+        self, member: _Alertmanager, pages: Sequence[Page], now: Moment, ends_s: float
+    ) -> None:
+        """Post in the time of the member's clock, once more when its answer shows another one.
+
+        An alert that has ended by its clock would be taken, and nobody told.
+        """
+        for _ in range(2):
+            ahead_s = member.ahead_s
+            documents = [alert_document(page, now, ends_s, ahead_s) for page in pages]
+            self._post_to(member, documents)
+            if abs(member.ahead_s - ahead_s) <= SKEW_S:
+                return
 
     def _post_to(self, member: _Alertmanager, batch: list[dict[str, Any]]) -> None:
         """Post a batch; where it is refused, one by one, so that only the bad one is lost."""
         try:
             member.post(batch)
             self.counters["alerts_posted"] += len(batch)
-        except Refused:
+        except Refused as error:
             if len(batch) == 1:
                 self.counters["alerts_refused"] += 1
+                self.refusal = f"{_named(batch[0])}: {error}"
                 return
             for one in batch:
                 self._post_to(member, [one])
@@ -118,7 +167,7 @@ class Alertmanagers:
             try:
                 found |= member.active()
                 asked += 1
-            except Unavailable:
+            except (Unavailable, Refused):
                 self.counters["posts_failed"] += 1
         return frozenset(found) if asked else None
 
@@ -137,6 +186,7 @@ class _Alertmanager:
         self._host, self._port = split.hostname or "", split.port
         self._path = split.path.rstrip("/") + "/api/v2/alerts"
         self._connection: http.client.HTTPConnection | None = None
+        self.ahead_s = 0.0
 
     def post(self, batch: list[dict[str, Any]]) -> None:
         self._ask("POST", self._path, dumps(batch))
@@ -172,18 +222,35 @@ class _Alertmanager:
     def _try(self, method: str, path: str, body: bytes | None) -> bytes:
         if self._connection is None:
             self._connection = self._connect()
-        self._connection.request(method, path, body, self._headers())
-        response = self._connection.getresponse()
-        answer = response.read(MOST_ANSWER_BYTES)
+        headers = self._headers()
+        with _at_most(DEADLINE_S, self._connection):
+            self._connection.request(method, path, body, headers)
+            response = self._connection.getresponse()
+            answer = response.read(MOST_ANSWER_BYTES)
         if not response.isclosed():
             self.close()
-        if REFUSED_FROM <= response.status < BROKEN_FROM:
-            raise Refused(answer[:200].decode("utf-8", "replace"))
-        if response.status >= ERROR_CODE:
-            raise Unavailable(f"{self._url} answers {response.status} {response.reason}")
+        self._note_clock(response.headers.get("Date", ""))
+        if response.status in REFUSALS and "json" in response.headers.get("Content-Type", ""):
+            raise Refused(printable(answer[:200].decode("utf-8", "replace")))
+        if response.status >= ERROR_FROM:
+            raise Unavailable(f"{self._url} answers {_answered(response)}")
         return answer
 
+    def _note_clock(self, date: str) -> None:
+        """Take in the time that an answer tells (RFC 9110, 6.6.1): small differences are delay."""
+        try:
+            ahead_s = parsedate_to_datetime(date).timestamp() - time.time()
+        except (TypeError, ValueError, OverflowError):
+            return
+        self.ahead_s = ahead_s if abs(ahead_s) > SKEW_S else 0.0
+
     def _connect(self) -> http.client.HTTPConnection:
+        """Return a connection that is open already, so that its socket can be cut."""
+        connection = self._unopened()
+        connection.connect()
+        return connection
+
+    def _unopened(self) -> http.client.HTTPConnection:
         if not self._secure:
             return http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_S)
         tls = self._settings.tls
@@ -200,6 +267,41 @@ class _Alertmanager:
             login = f"{self._settings.username}:{password_of(self._settings) or ''}"
             headers["Authorization"] = "Basic " + b64encode(login.encode()).decode()
         return headers
+
+
+@contextlib.contextmanager
+def _at_most(seconds: float, connection: http.client.HTTPConnection) -> Iterator[None]:
+    """Cut the connection when what is done with it lasts longer."""
+
+    def cut() -> None:
+        with contextlib.suppress(OSError, AttributeError):  # it is closed already
+            connection.sock.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _answered(response: http.client.HTTPResponse) -> str:
+    """Return an answer that is no yes in words, and what to do about it."""
+    told = printable(f"{response.status} {response.reason}")
+    if response.status in MOVED:
+        place = printable(response.headers.get("Location", "nowhere"))
+        return f"{told}: it is at {place} now; name that as url"
+    if response.status in {401, 403}:
+        return f"{told}: it wants a login; see username and password_file"
+    if response.status < BROKEN_FROM:
+        return f"{told}: is that Alertmanager's address? expected API v2 below it"
+    return told
+
+
+def _named(document: Mapping[str, Any]) -> str:
+    labels = document["labels"]
+    return " ".join(filter(None, (labels.get("alertname"), labels.get("node"))))
 
 
 def _reason(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from linkhold.fleet_view.words import printable
 from linkhold.model import WireError
 from linkhold.wire import from_rfc3339, parse_event
+from linkhold.wire.documents import MAX_INTEGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 CLOCK_STEP_S = 5.0
 """A wall clock that is further from where a later one of the same boot puts it was wrong."""
 _ID_PARTS = 3
+_SEQ = re.compile(r"[0-9]{1,18}")
 _SOURCE_PARTS = 3
 
 
@@ -46,7 +49,7 @@ def read_record(payload: bytes | str) -> Record:
     if len(source) != _SOURCE_PARTS or source[0] != "linkhold":
         raise WireError("event: its source is no node of linkhold")
     parts = view.id.rsplit("-", 2)
-    if len(parts) != _ID_PARTS or not parts[2].isdigit():
+    if len(parts) != _ID_PARTS or not _SEQ.fullmatch(parts[2]):
         raise WireError("event: its id is none of an agent")
     data, mono = document.get("data"), document.get("monotime")
     return Record(
@@ -56,7 +59,7 @@ def read_record(payload: bytes | str) -> Record:
         session=parts[1],
         seq=int(parts[2]),
         at_s=from_rfc3339(view.time),
-        mono_ns=mono if isinstance(mono, int) and not isinstance(mono, bool) else 0,
+        mono_ns=mono if type(mono) is int and 0 <= mono < MAX_INTEGER else 0,
         type=view.type,
         subject=printable(view.subject, 120),
         severity=view.severity.value,

@@ -6,7 +6,8 @@ from typing import Any
 
 from linkhold.model import Moment, WireError
 from linkhold.model.maintenance import Maintenance
-from linkhold.wire.documents import dumps, from_rfc3339, load_json, rfc3339
+from linkhold.wire.documents import dumps, from_rfc3339, rfc3339
+from linkhold.wire.reading import flaw, load_json
 from linkhold.wire.topics import is_topic_safe
 
 MOST_S = 7 * 86400.0
@@ -45,7 +46,7 @@ def parse_maintenance(value: Any) -> Maintenance | None:
             ends=Moment(int(value["until_mono_ns"]), from_rfc3339(value["until"])),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise WireError(f"maintenance: {type(error).__name__}: {error}") from error
+        raise WireError(f"maintenance: {flaw(error)}") from error
 
 
 def maintenance_request(id_: str, for_s: float, why: str, by: str) -> bytes:

@@ -116,6 +116,11 @@ class Groups:
             self._judge(group, now)
         return changed
 
+    def faulty(self, group: tuple[str, ...]) -> set[tuple[str, ...]]:
+        """Return the nodes of a group that have the fault; none of what is no group."""
+        found = (m.faulty for known, m in self._members.items() if known == group)
+        return set(next(found, ()))
+
     def _judge(self, group: Group, now: Moment) -> None:
         """Begin or end the group's alert; it ends at half of what began it, so as not to flap."""
         members, paging = self._members[group], self._paging

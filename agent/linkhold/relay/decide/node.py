@@ -5,30 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from linkhold.model import Moment
 from linkhold.relay.decide import digest, gaps
 from linkhold.relay.decide.texts import alert_name
 from linkhold.relay.decide.values import Birth, Happened, Report, Status
 
 if TYPE_CHECKING:
-    from linkhold.model import Moment
     from linkhold.relay.decide.digest import Back, Digest
     from linkhold.relay.decide.gaps import Tracks
     from linkhold.relay.decide.values import Heard, Key
 
 MOST_FORMER = 8
 MOST_OPENED = 32
+MOST_GONE_S = 7 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
     """One node. Times are the relay's own, where a :class:`Moment` tells them.
 
-    ``online`` are the brokers by which it is there; ``claimed`` those of them that only kept its
-    word: one with persistence keeps it over a restart, whatever became of the node meanwhile.
+    ``online`` are the brokers by which it is there; ``claimed`` those that only kept its word: one
+    with persistence keeps it over a restart, whatever became of the node meanwhile.
     ``offline`` is since when no broker has it, by its will or its own word; ``missed`` since when
     nobody knows, because the brokers in ``lost_on`` were lost. ``opened`` are alerts of which only
     an event told: a node that was cut off opens and closes alerts that no state shows. Events
-    before ``dealt_until_s`` may have been dealt with by the relay before this one.
+    before ``dealt_until_s`` may have been dealt with by the relay before this one, which knew the
+    node gone since ``gone_s`` (wall clock).
     """
 
     key: Key
@@ -51,6 +53,7 @@ class Node:
     digest: Digest | None = None
     stopped: bool = False
     dealt_until_s: float = 0.0
+    gone_s: float | None = None
 
     @property
     def site(self) -> str:
@@ -79,19 +82,28 @@ class Node:
 def take(node: Node, heard: Heard, now: Moment) -> Node:
     """Return the node after a message of it."""
     body = heard.body
-    if not heard.retained and heard.broker in node.claimed:
+    vouched = heard.broker in node.claimed
+    if not heard.retained and vouched:
         node = replace(node, claimed=node.claimed - {heard.broker})
     if isinstance(body, Status):
         return _status(node, heard, body, now)
     if isinstance(body, Birth):
         return _birth(node, body, now)
+    before = node
     if isinstance(body, Report):
-        return _report(node, body, now, retained=heard.retained)
-    return _happened(node, body, now) if isinstance(body, Happened) else node
+        node = _report(node, body, now, retained=heard.retained)
+    elif isinstance(body, Happened):
+        node = _happened(node, body, now)
+    if vouched and node.is_offline and node is not before:  # the broker's word was true
+        node = _status(node, replace(heard, retained=False), Status(online=True), now)
+    return node
 
 
 def _status(node: Node, heard: Heard, status: Status, now: Moment) -> Node:
     if status.online:
+        if heard.retained and node.is_offline and not node.offline_at_start:
+            # It was seen to go: a broker that was away meanwhile may keep an older word.
+            return replace(node, claimed=node.claimed | {heard.broker})
         back = node.back
         # Found offline at the start, and then on another broker: it was never away.
         found = node.offline_at_start and heard.retained
@@ -107,6 +119,7 @@ def _status(node: Node, heard: Heard, status: Status, now: Moment) -> Node:
             lost_on=frozenset(),
             back=back,
             stopped=False,
+            gone_s=None,
         )
     online = node.online - {heard.broker}
     if online or node.offline is not None:
@@ -114,12 +127,20 @@ def _status(node: Node, heard: Heard, status: Status, now: Moment) -> Node:
     return replace(
         node,
         online=online,
-        offline=now,
+        offline=_gone(node, now) if heard.retained else now,
         offline_at_start=heard.retained,
         missed=None,
         lost_on=frozenset(),
         stopped=True,
     )
+
+
+def _gone(node: Node, now: Moment) -> Moment:
+    """Return since when a node is gone that was so when the relay looked: no broker tells that."""
+    if node.gone_s is None:
+        return now
+    ago_s = max(0.0, min(now.wall_s - node.gone_s, MOST_GONE_S))
+    return Moment(now.mono_ns - int(ago_s * 1e9), now.wall_s - ago_s)
 
 
 def broker_lost(node: Node, broker: str, now: Moment) -> Node:
@@ -147,6 +168,7 @@ def _report(node: Node, report: Report, now: Moment, *, retained: bool) -> Node:
     before = node.report
     if before is not None and not is_newer(report, before, node.former, live=not retained):
         return node
+    report = replace(report, maintenance_until_s=_work_until_s(report, now, retained=retained))
     former = node.former
     if before is not None and before.boot_id != report.boot_id:
         former = (*former, before.boot_id)[-MOST_FORMER:]
@@ -156,6 +178,20 @@ def _report(node: Node, report: Report, now: Moment, *, retained: bool) -> Node:
     if back is not None:
         back = digest.reported(back, report, now)
     return replace(node, report=report, former=former, opened=opened, back=back)
+
+
+def _work_until_s(report: Report, now: Moment, *, retained: bool) -> float:
+    """Return when a node's planned work ends by our clock.
+
+    The node's own may be wrong, by years even, and a node that then dies would never be missed:
+    no work lasts longer than the state says that it has to go.
+    """
+    if not report.maintenance_until_s:
+        return 0.0
+    latest_s = now.wall_s + report.maintenance_left_s
+    if not report.clock_synced and not retained:
+        return latest_s
+    return min(report.maintenance_until_s, latest_s)
 
 
 def is_newer(report: Report, than: Report, former: tuple[str, ...], *, live: bool) -> bool:

@@ -183,5 +183,5 @@ def _gone(node: Node, sky: Sky) -> str:
     if node.offline is None:
         return f"it did not come back with its broker ({', '.join(sorted(node.lost_on))})"
     if node.offline_at_start:
-        return "it was offline when the relay started"
+        return "it was offline when the relay looked"
     return "its connection ended without a word"

@@ -6,28 +6,30 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from linkhold.relay.decide import digest, gaps, texts
+from linkhold.relay.decide import brokers, digest, gaps
 from linkhold.relay.decide.groups import Groups, shares
 from linkhold.relay.decide.node import Node, broker_lost, take
 from linkhold.relay.decide.pages import Sky, is_quiet, pages, wakes
 from linkhold.relay.decide.places import Places
-from linkhold.relay.decide.values import Ask, BrokerSeen, Cleared, Happened, page
+from linkhold.relay.decide.values import Ask, BrokerSeen, Cleared, Happened, Known
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from linkhold.config.relay import RelaySettings
     from linkhold.model import Moment
-    from linkhold.relay.decide.gaps import Tracks
     from linkhold.relay.decide.values import Heard, Key, Labels, Page
 
 SETTLE_S = 60.0
 """What was found at the start counts after this at the latest, whichever brokers are away."""
 SETTLE_AFTER_S = 5.0
 """After the last broker is there: its retained messages come at once."""
-BROKER_AFTER_S = 30.0
-"""A broker is told as down after this; one that restarts is back sooner."""
+RIPE_S = 30.0
+"""A broker's retained messages have come, and who is absent counts as offline, after this and
+``offline_after_s``."""
 MOST_NODES = 20_000
+US = ("relay", "", "")
+"""The owner of what fires about the relay itself and its brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +48,19 @@ class Outcome:
 class Picture:
     """Every node, and what should be firing. Times are handed in; nothing here waits.
 
-    ``tracks`` is how far the relay before this one knew each node's events; until
-    ``dealt_until_s`` it may have dealt with later ones.
+    ``known`` is what the relay before this one knew.
     """
 
-    def __init__(
-        self,
-        settings: RelaySettings,
-        now: Moment,
-        tracks: Mapping[Key, Tracks] | None = None,
-        dealt_until_s: float = 0.0,
-    ) -> None:
+    def __init__(self, settings: RelaySettings, now: Moment, known: Known | None = None) -> None:
+        known = known or Known()
         self._settings = settings
         self._places = Places(settings.places)
         self._groups = Groups(settings.paging, self._places)
         self._nodes: dict[Key, Node] = {
-            key: Node(key, tracks=known, dealt_until_s=dealt_until_s)
-            for key, known in (tracks or {}).items()
+            key: Node(key, tracks=tracks, dealt_until_s=known.dealt_until_s)
+            for key, tracks in known.tracks.items()
         }
+        self._gone = dict(known.gone)
         self._of_owner: dict[tuple[str, ...], frozenset[Labels]] = {}
         self._firing: dict[Labels, Page] = {}
         self._wakes: dict[Key, int] = {}
@@ -73,6 +70,7 @@ class Picture:
         self._all_up: Moment | None = None
         self._seen: set[str] = set()
         self._check_at: dict[str, int] = {}
+        self._check_now: list[tuple[str, Key]] = []
         self.counters: Counter[str] = Counter()
 
     @property
@@ -91,9 +89,9 @@ class Picture:
         return tuple(self._firing.values())
 
     @property
-    def blind(self) -> bool:
-        """Whether no broker is connected: what is known may be long over."""
-        return not any(since is not None for since in self._brokers.values())
+    def alive(self) -> Labels:
+        """What identifies the relay's own life sign."""
+        return brokers.alive(self._settings, self._began.wall_s).labels
 
     def sky(self) -> Sky:
         """Return what the relay itself can see."""
@@ -120,11 +118,15 @@ class Picture:
                 self.counters["nodes_ignored"] += 1
                 return Outcome()
             node = Node(message.key)
+        if self._gone:
+            node = replace(node, gone_s=self._gone.pop(message.key, node.gone_s))
         self.counters[f"messages_{type(message.body).__name__.lower()}"] += 1
         after = take(node, message, now)
         if after is node:
             return Outcome()
         self._nodes[message.key] = after
+        if after.is_offline and message.broker in after.claimed - node.claimed:
+            self._check_now.append((message.broker, message.key))
         if isinstance(message.body, Happened) and _tells_the_same(node, after):
             self._note_wake(after, now)
             return Outcome()
@@ -144,7 +146,12 @@ class Picture:
         return Outcome((*told, *self._own(now)), tuple(asks), tuple(self._checks(now)))
 
     def _checks(self, now: Moment) -> Iterator[tuple[str, Key]]:
-        """Yield whom to look for: who has not been heard since the relay found its broker."""
+        """Yield whom to look for: who has not been heard since the relay found its broker.
+
+        At once for a node that went while that broker was away: it may have come to it since.
+        """
+        found, self._check_now = self._check_now, []
+        yield from found
         for broker, at in list(self._check_at.items()):
             if now.mono_ns >= at:
                 del self._check_at[broker]
@@ -171,9 +178,32 @@ class Picture:
         self._nodes[key] = after
         self._note_wake(after, now)
 
-    def tracks(self) -> dict[Key, Tracks]:
-        """Return how far the events of each node are known."""
-        return {key: node.tracks for key, node in self._nodes.items() if node.tracks}
+    def known(self, dealt_until_s: float) -> Known:
+        """Return what the next relay should know of all nodes."""
+        tracks = {key: node.tracks for key, node in self._nodes.items() if node.tracks}
+        gone = {k: node.offline.wall_s for k, node in self._nodes.items() if node.offline}
+        return Known(tracks, {**self._gone, **gone}, dealt_until_s)
+
+    def doubtful(self) -> frozenset[Labels]:
+        """Return what fires though it may be over, as its nodes are on no broker that we reach.
+
+        Another relay may see them, and have ended it; so it may reach a broker that we do not.
+        """
+        if all(since is not None for since in self._brokers.values()):
+            return frozenset()
+        unseen = {key for key, node in self._nodes.items() if not node.online}
+        found = set(self._of_owner.get(US, frozenset())) - {self.alive}
+        for owner, labels in self._of_owner.items():
+            members = {owner} if owner in self._nodes else self._groups.faulty(owner)
+            if members and members <= unseen:
+                found |= labels
+        return frozenset(found)
+
+    def is_whole(self, now: Moment) -> bool:
+        """Tell whether nothing else can be firing: every broker has told all that it keeps."""
+        up = self._brokers.values()
+        ripe_ns = int((self._settings.paging.offline_after_s + RIPE_S) * 1e9)
+        return all(since is not None and now.mono_ns - since >= ripe_ns for since in up)
 
     def events_missing(self) -> int:
         """Return how many events could not be had, of all nodes."""
@@ -210,37 +240,19 @@ class Picture:
 
     def _own(self, now: Moment) -> Iterator[Page]:
         """Yield what changes about the relay itself: always one alert, and those of brokers."""
-        yield from self._replace(("relay", "", ""), self._about_us(now), now)
+        yield from self._replace(US, self._about_us(now), now)
 
     def _about_us(self, now: Moment) -> Iterator[Page]:
-        name, runbook = self._settings.name, self._settings.runbook_url
-        text = "always firing: when it stops, the relay or its way here is gone"
-        alive = {"summary": f"relay {name} is alive", "description": text}
-        yield page("LinkholdRelayAlive", "none", self._began.wall_s, {"relay": name}, alive)
-        down = [name for name, since in self._brokers.items() if since is None]
-        long_ns = int(BROKER_AFTER_S * 1e9)
-        down = [d for d in down if now.mono_ns - self._broker_since[d][0].mono_ns >= long_ns]
-        for broker in down:
-            since, reason = self._broker_since[broker]
-            words = {
-                "summary": f"fleet broker {broker} cannot be reached: {reason}",
-                "description": f"Since {texts.clock(since.wall_s)}. Nodes go on to the next broker "
-                "of their list and keep their events on disk. Training is not affected.",
-                "next": f"on the broker's machine: systemctl status mosquitto; nc -vz "
-                f"{broker.replace(':', ' ')}",
-                "runbook_url": runbook,
-            }
-            yield page("FleetBrokerDown", "warning", since.wall_s, {"broker": broker}, words)
-        if down and len(down) == len(self._brokers):
-            since = max((self._broker_since[broker][0] for broker in down), key=_mono_ns)
-            words = {
-                "summary": "no fleet broker can be reached: nobody sees the nodes",
-                "description": "Alerts stay as they were. What happens now is kept by the nodes "
-                "and told when a broker is back. Training is not affected.",
-                "next": "look at the brokers; on a node: linkhold status",
-                "runbook_url": runbook,
-            }
-            yield page("FleetUnseen", "critical", since.wall_s, {}, words)
+        yield brokers.alive(self._settings, self._began.wall_s)
+        away = [
+            brokers.Away(name, *self._broker_since[name])
+            for name, since in self._brokers.items()
+            if since is None
+        ]
+        if away:
+            yield from brokers.pages(
+                self._settings, away, len(self._brokers), self._nodes.values(), self._places, now
+            )
 
     # Nodes.
 
@@ -325,10 +337,6 @@ class Picture:
             self._of_owner[owner] = frozenset(after)
         else:
             self._of_owner.pop(owner, None)
-
-
-def _mono_ns(moment: Moment) -> int:
-    return moment.mono_ns
 
 
 def _tells_the_same(before: Node, after: Node) -> bool:

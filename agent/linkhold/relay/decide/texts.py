@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,8 @@ NEXT = {
 
 def alert_name(type_: str) -> str:
     """Return the name of a node's alert: ``bond.path_dead`` is ``NodeBondPathDead``."""
-    return "Node" + "".join(part.capitalize() for part in type_.replace(".", "_").split("_"))
+    words = re.split("[^A-Za-z0-9]+", type_)
+    return "Node" + "".join(word.capitalize() for word in words)
 
 
 def next_command(type_: str, node: str) -> str:
@@ -56,6 +58,22 @@ def lasted(seconds: float) -> str:
     if hours < LONG_H:
         return f"{hours} h {minutes % 60} min"
     return f"{hours // 24} d {hours % 24} h"
+
+
+_MARKUP = str.maketrans("<>", "\u2039\u203a")
+"""Slack takes <!channel> and <http://..|word> in a text for orders; these look alike."""
+
+
+def printable(text: object) -> str:
+    """Return what another machine says on one line, and as nothing but words.
+
+    Control characters, escapes and marks that turn the direction of writing become ``?``, what
+    begins markup becomes a look-alike: the text goes to terminals, chats and pages.
+    """
+    shown = " ".join(str(text).split()).translate(_MARKUP)
+    if shown.isprintable():
+        return shown
+    return "".join(letter if letter.isprintable() else "?" for letter in shown)
 
 
 def cut(text: str) -> str:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from linkhold.relay.decide.texts import printable
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from linkhold.relay.decide.gaps import Tracks
 
 Key = tuple[str, str]
 """A node: site and name."""
@@ -33,6 +37,8 @@ class Report:
     ``order`` sorts states of one boot, ``boot_s`` is when the boot began by the node's wall clock,
     ``dark`` are links that carry nothing, ``lost`` those of each bond, ``protection`` and
     ``training`` are texts for people. ``stopping`` tells of a shutdown that somebody ordered.
+    Planned work ends at ``maintenance_until_s`` by the node's wall clock, or ``maintenance_left_s``
+    after the state was made.
     """
 
     boot_id: str
@@ -49,6 +55,7 @@ class Report:
     training: str = ""
     stopping: bool = False
     maintenance_until_s: float = 0.0
+    maintenance_left_s: float = 0.0
     maintenance_id: str = ""
 
 
@@ -133,13 +140,28 @@ class Ask:
     last: int
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a relay knew: how far each node's events came, and since when nodes are gone.
+
+    Until ``dealt_until_s`` it may have dealt with events beyond. Times are of the wall clock.
+    """
+
+    tracks: Mapping[Key, Tracks] = field(default_factory=dict)
+    gone: Mapping[Key, float] = field(default_factory=dict)
+    dealt_until_s: float = 0.0
+
+
 def page(
     name: str, severity: str, starts_s: float, labels: Mapping[str, str], texts: Mapping[str, str]
 ) -> Page:
-    """Return a page; empty labels and texts are left out, as Alertmanager does."""
+    """Return a page; empty labels and texts are left out, as Alertmanager does.
+
+    This is the one door for words of other machines: nothing in them acts where it is shown.
+    """
     every = {"alertname": name, "severity": severity, **labels}
-    return Page(
-        tuple(sorted((key, value) for key, value in every.items() if value)),
-        tuple(sorted((key, value) for key, value in texts.items() if value)),
-        starts_s,
-    )
+    return Page(_words(every), _words(texts), starts_s)
+
+
+def _words(values: Mapping[str, str]) -> Labels:
+    return tuple(sorted((key, printable(value)) for key, value in values.items() if value))
