@@ -79,6 +79,29 @@ def test_rights_come_and_go(root: Path, wheel: Path) -> None:
     assert not drop_in.exists()
 
 
+def test_the_relay_comes_and_goes(root: Path, wheel: Path) -> None:
+    """The relay is added beside the agent from the same venv, and taken away without it."""
+    etc, wants = root / "etc", root / "etc/systemd/system/multi-user.target.wants"
+    agent = ("--system", "--allow", "cover", "--root", str(root))
+    installed.setup(wheel, *agent)
+    added = installed.setup(wheel, "--system", "--relay", "--root", str(root)).stdout
+
+    assert "make /opt/linkhold" not in added
+    assert (wants / "linkhold-relay.service").is_symlink()
+    assert (etc / "systemd/system/linkhold.service.d/cover.conf").exists()
+    assert "alertmanagers" in (etc / "linkhold/relay.yaml").read_text()
+    again = installed.setup(wheel, *agent).stdout
+    assert again == "nothing to do: linkhold is as it should be\n"
+
+    gone = ("--remove", "--relay", "--root", str(root))
+    assert "relay.yaml and /var/lib/linkhold-relay stay" in installed.setup(wheel, *gone).stdout
+    assert not list((etc / "systemd").rglob("*relay*"))
+    assert (root / CURRENT).exists()
+    assert installed.setup(wheel, *gone).stdout.startswith("nothing to do: linkhold relay is not")
+    (etc / "linkhold/relay.yaml").unlink()
+    installed.setup(wheel, "--system", "--root", str(root))
+
+
 def test_an_upgrade_that_would_not_start_is_refused(root: Path, wheel: Path) -> None:
     """A configuration that the new version rejects stops the upgrade before the switch."""
     current = root / CURRENT

@@ -30,7 +30,7 @@ NAMES = (
     "power",
     "retries",
 )
-LAB = ("bonds", "interruptions", "relay")
+LAB = ("bonds", "interruptions", "relay", "service")
 """Benches that take minutes, in the kernel lab or with many jobs: they run when they are named."""
 OUTPUT = Path(__file__).resolve().parent.parent.parent / "build" / "bench"
 HEAD = ("", "value", "unit", "reference", "ratio", "target", "")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 import tempfile
+import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from support import installed
+from support.service_relay import relays
 from support.service_scenes import (
     crashes,
     hangs,
@@ -17,11 +22,11 @@ from support.service_scenes import (
     installs,
     is_confined,
     is_removed,
-    is_upgraded,
     stops,
     trainers_listen,
     works,
 )
+from support.service_upgrade import is_upgraded
 from support.serviced import AGENT, BROKER
 from support.topology import NODE_4
 
@@ -49,6 +54,24 @@ def wheel() -> Iterator[Path]:
         installed.furnish(folder / "root")
         installed.setup(made, "--system", "--root", str(folder / "root"))
         yield made
+
+
+@pytest.fixture(scope="module")
+def newer(wheel: Path) -> Path:
+    """Another wheel, and beside the first one's venv the one that it is installed into."""
+    made = wheel.with_name(f"newer-{wheel.name}")
+    shutil.copy(wheel, made)
+    with zipfile.ZipFile(made, "a") as archive:
+        archive.comment = b"another wheel"
+    root = wheel.parent / "root"
+    said = installed.setup(made, "--system", "--root", str(root), "--dry-run").stdout
+    folder = re.search(r"would make (/\S+) with", said)
+    assert folder is not None, said
+    current = root / "opt/linkhold/current"
+    shutil.copytree(
+        current.resolve(), root / folder[1].lstrip("/"), symlinks=True, copy_function=os.link
+    )
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -114,22 +137,59 @@ def test_hung(node: Machine) -> None:
     assert found["same_broker"]
 
 
-def test_upgrade(node: Machine) -> None:
-    """A restart leaves bonds and broker alone, and every event and carrier loss is on record.
+def test_relay(node: Machine, wheel: Path) -> None:
+    """The relay waits for its configuration, then reports, in a sandbox and as a user of its own.
 
+    It is started again when it dies, gives up after ten times, and goes without the agent.
+    """
+    found = node.run(relays, wheel=str(wheel)).value
+
+    assert "fill in brokers and alertmanagers in /etc/linkhold/relay.yaml" in found["first"]
+    assert (found["waits"], found["agent"]) == ("inactive", True)
+    assert found["again"].startswith("nothing to do: linkhold relay is as it should be\n")
+    assert found["configured"].startswith("run systemctl restart linkhold-relay.service\n")
+    assert found["user"] == "linkhold-relay"
+    assert found["rights"] == ["0000000000000000", "1", "2"]
+    assert found["writes"].count("touch: cannot touch") == 3
+    assert found["state"] == "positions.json"
+    assert found["secret"] == ["0o600", "linkhold-relay"]
+    assert found["watchdog"] == "3min"
+    assert found["memory_kb"] < 100_000
+    assert (found["restarts"], found["result"]) == (10, "exit-code")
+    assert (found["left"], found["kept"], found["serves"]) == ("", True, "active")
+
+
+def test_upgrade(node: Machine, newer: Path) -> None:
+    """An upgrade under load leaves bond and broker alone, and no event is lost or told twice.
+
+    In its sandbox the new agent answers the fleet's diagnosis, with every right that it takes.
     The bond is linkhold's own, and its drift was repaired from within the sandbox before.
     """
-    found = node.run(is_upgraded).value
+    found = node.run(is_upgraded, wheel=str(newer)).value
 
-    assert found["bond"]
+    assert found["upgraded"], found["said"]
+    assert found["flaps"] > 5
+    assert found["bond"][0] == found["bond"][1]
+    assert found["bond"][0]["active_slave"] == "eth0"
     assert found["broker"]
-    assert found["seen"] == found["kernel"] > 1
+    assert found["seen"] == found["kernel"] > found["flaps"]
     assert max(found["most_kb"].values()) < 150_000, found["most_kb"]
+    assert len(found["sent"]) > 2 * found["flaps"]
+    assert found["heard"] == found["sent"]
+    assert found["diagnosis"]["outcome"] == "done"
+    evidence = found["diagnosis"]["evidence"]
+    assert {"links", "gateway"} <= {one["step"] for one in evidence}
+    assert not [one for one in evidence if re.search("permi|read-only", one["text"], re.IGNORECASE)]
+    _assert_chained(found["events"])
+
+
+def _assert_chained(events: list[tuple[str, int, str, dict[str, Any]]]) -> None:
+    """Every session counts from 1 without a hole, and names the end of the one before it."""
     sessions: dict[str, list[int]] = {}
-    for id_, seq, _, _ in found["events"]:
+    for id_, seq, _, _ in events:
         sessions.setdefault(id_.split("-")[-2], []).append(seq)
     assert all(seqs == list(range(1, len(seqs) + 1)) for seqs in sessions.values())
-    starts = [data for _, _, kind, data in found["events"] if kind == "agent.started"]
+    starts = [data for _, _, kind, data in events if kind == "agent.started"]
     chain = [(data["previous_session"], data["previous_seq"]) for data in starts[1:]]
     assert chain == [(name, seqs[-1]) for name, seqs in list(sessions.items())[:-1]]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,6 @@ from support.serviced import (
     STATE,
     await_service,
     configure,
-    events,
     link,
     pid,
     say,
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
 KEEPALIVE = Path("/proc/sys/net/ipv4/tcp_keepalive_time")
 BOND_OPTIONS = Path("/sys/class/net/bond0/bonding")
 FOLDERS = ("/run/linkhold", "/var/lib/linkhold")
+TEXTFILES = Path("/var/lib/prometheus/node-exporter")
 ENFORCE = "mode: enforce\nkeepalive: {profile: custom, time_s: 123}\n"
 BOND = "bonds: {bond0: {members: [eth0, eth1], confirm_after_s: 2}}\n"
 
@@ -42,6 +41,7 @@ BOND = "bonds: {bond0: {members: [eth0, eth1], confirm_after_s: 2}}\n"
 def installs(box: Box, wheel: str) -> dict[str, Any]:
     """Install from the wheel; its venv, which took pip seconds on the host, is there already."""
     box.two_switches()
+    TEXTFILES.mkdir(parents=True)
     opt = Path("/opt/linkhold")
     opt.symlink_to(Path(wheel).parent / "root/opt/linkhold")
     (opt / "current").unlink()
@@ -67,8 +67,10 @@ def works(box: Box) -> dict[str, Any]:
     for nic in ("eth0", "eth1"):
         ip("link", "set", nic, "up")
     net.give_address("eth0")
-    configure(ENFORCE)
+    metrics = TEXTFILES / "linkhold.prom"
+    configure(f"{ENFORCE}metrics: {{textfile: {metrics}}}\n")
     wait_until(lambda: KEEPALIVE.read_text().strip() == "123", "sysctl", timeout_s=20)
+    wait_until(metrics.exists, "metrics for node_exporter", timeout_s=20)
     wait_until(_gateway_heard, "the gateway answers probes", timeout_s=20)
     wait_until(lambda: link("eth0").get("carrier"), "netlink", timeout_s=20)
     wait_until(lambda: "leg A up" in shown(AGENT, "StatusText"), "status", timeout_s=20)
@@ -193,42 +195,6 @@ def hangs(box: Box) -> dict[str, Any]:
         "same_broker": pid(BROKER) == broker,
         "journal": say("journalctl", "-u", AGENT, "-o", "cat", "--no-pager"),
     }
-
-
-@scenario(timeout_s=120)
-def is_upgraded(box: Box) -> dict[str, Any]:
-    """Restart the agent, as an upgrade does, while a member of a bond goes up and down."""
-    net = box.two_switches()
-    configure(ENFORCE + BOND)
-    made = say("linkhold", "bond", "apply", "--yes")
-    wait_until(lambda: net.carrier("bond0"), "carrier")
-    miimon = Path("/sys/class/net/bond0/bonding/miimon")
-    miimon.write_text("200", encoding="ascii")
-    wait_until(lambda: miimon.read_text().strip() == "50", f"repaired; {made}", timeout_s=40)
-    changes = Path("/sys/class/net/bond0/carrier_changes")
-    before, broker = changes.read_text(), pid(BROKER)
-    with subprocess.Popen(["systemctl", "restart", "linkhold"]) as restart:
-        while restart.poll() is None:
-            net.pull_cable(1)
-            time.sleep(0.2)
-            net.plug_cable(1)
-            time.sleep(0.2)
-    net.pull_cable(1)
-    await_service()
-    wait_until(lambda: not link("eth1")["carrier"], "eth1 is seen down", timeout_s=20)
-    return {
-        "bond": changes.read_text() == before,
-        "most_kb": {unit: _peak_kb(pid(unit)) for unit in (AGENT, BROKER)},
-        "broker": pid(BROKER) == broker,
-        "events": [(one["id"], one["seq"], one["type"], one["data"]) for one in events()],
-        "kernel": int(Path("/sys/class/net/eth1/carrier_down_count").read_text()),
-        "seen": link("eth1")["carrier_downs"],
-    }
-
-
-def _peak_kb(process: int) -> int:
-    lines = Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
 @scenario(timeout_s=150)

@@ -18,7 +18,15 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
 from linkhold.cli import main
-from linkhold.install.files import RIGHTS, UNITS, HostFile, host_files, lock_text
+from linkhold.install.files import (
+    PARTS,
+    RELAY,
+    RIGHTS,
+    UNITS,
+    HostFile,
+    host_files,
+    lock_text,
+)
 from linkhold.install.hosts import HOSTS, Host, host_of, os_release
 from linkhold.install.plan import RECORDS, Target, removal
 from linkhold.install.steps import Step, below, perform, point, remove, write
@@ -133,9 +141,22 @@ def test_host_files() -> None:
     ]
 
 
+def test_parts_share_nothing_but_the_command() -> None:
+    """A host of the relay gets nothing of the agent's; every part's files of accounts are there."""
+    agent, relay = host_files(RIGHTS), host_files((), (RELAY,))
+
+    assert {file.path for file in agent} & {file.path for file in relay} == {
+        "/usr/local/bin/linkhold"
+    }
+    for part in PARTS:
+        paths = [file.path for file in host_files((), (part,))]
+        assert [Path(path).parent.name for path in part.accounts] == ["sysusers.d", "tmpfiles.d"]
+        assert set(part.accounts) < set(paths)
+
+
 def test_units_call_what_is_installed() -> None:
     """Each program of ours that a unit names is the installed interpreter, isolated (-I)."""
-    for unit in UNITS:
+    for unit in (*UNITS, *RELAY.units):
         text = (REPO / "systemd" / unit).read_text(encoding="utf-8")
         calls = re.findall(r"(?m)^Exec\w+=[+]?(\S+) (.*)$", text)
         ours = [rest for program, rest in calls if program.startswith("/opt/linkhold")]
@@ -246,6 +267,38 @@ def test_missing_packages(call: Callable[..., Outcome], root: Path) -> None:
     wanted = "apt-get install --no-install-recommends python3.11-venv mosquitto"
     assert f"run: {wanted}" in err
     assert "port 1883" in err
+
+
+def test_the_relay_needs_no_broker(call: Callable[..., Outcome], root: Path) -> None:
+    """A host of the relay alone gets neither mosquitto nor a unit of the agent."""
+    code, out, err = call("setup", "--system", "--relay", "--root", str(root), "--dry-run")
+    assert (code, out) == (1, "")
+    assert "missing: python3.11-venv;" in err
+    assert "1883" not in err
+
+    ensurepip = root / "usr/lib/python3.11/ensurepip/__init__.py"
+    ensurepip.parent.mkdir(parents=True)
+    ensurepip.touch()
+    with zipfile.ZipFile(root / "a.whl", "w"):
+        pass
+    dry = ("--dry-run", "--root", str(root), "--wheel", str(root / "a.whl"))
+    python = ("--python", sys.executable)
+    code, out, err = call("setup", "--system", "--relay", *dry, *python)
+    assert (code, err) == (0, "")
+    assert "would enable linkhold-relay.service\n" in out
+    assert "linkhold.service" not in out
+    assert "would write /etc/linkhold/relay.yaml" in out
+
+
+@pytest.mark.parametrize("option", [("--allow", "cover"), ("--remove", "--restore-host")])
+def test_the_relay_has_no_rights(call: Callable[..., Outcome], option: tuple[str, ...]) -> None:
+    """What is about the agent is refused for the relay, with what to leave out."""
+    what = () if "--remove" in option else ("--system",)
+
+    code, _, err = call("setup", *what, "--relay", *option)
+
+    assert code == 1
+    assert err.endswith("are about the agent: leave out --relay\n")
 
 
 def test_which_linkhold(call: Callable[..., Outcome], root: Path) -> None:

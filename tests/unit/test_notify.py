@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linkhold.daemon.notify import Service, status_line, watchdog_s
+from linkhold.daemon.notify import Service, status_line
 from linkhold.model import NodeState
 from linkhold.model.node import AgentHealth
+from linkhold.sd_notify import Systemd, Turns, watchdog_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,6 +74,28 @@ def test_life(address: str, manager: Manager) -> None:
     assert heads == ["READY", "STATUS", "RELOADING", "READY", "STATUS", "STOPPING"]
     assert "MONOTONIC_USEC=" in heard[2]
     assert "leg A up" in heard[4]
+
+
+def test_turns_of_a_plain_loop(manager: Manager, address: str) -> None:
+    """The first turn says ready, later ones feed the watchdog a third of its time apart."""
+    turns = Turns(Systemd({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "60000"}))
+    end_s = time.monotonic() + 0.09
+    while time.monotonic() < end_s:
+        turns.turn()
+    turns.end()
+
+    heard = manager.heard()
+    assert (heard[0], heard[-1]) == ("READY=1", "STOPPING=1")
+    assert 2 <= heard.count("WATCHDOG=1") <= 4
+
+
+def test_turns_without_a_watchdog(manager: Manager, address: str) -> None:
+    """Where the unit has none, nothing is fed."""
+    turns = Turns(Systemd({"NOTIFY_SOCKET": address}))
+    for _ in range(3):
+        turns.turn()
+
+    assert manager.heard() == ["READY=1"]
 
 
 def test_a_hung_loop_feeds_no_watchdog(tmp_path: Path) -> None:

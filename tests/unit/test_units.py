@@ -12,6 +12,7 @@ import pytest
 SYSTEMD = Path(__file__).parents[2] / "systemd"
 UNITS = sorted(SYSTEMD.glob("*.service"))
 DROP_INS = sorted((SYSTEMD / "drop-ins").glob("*.conf"))
+SERVICES = ["linkhold.service", "linkhold-broker.service", "linkhold-relay.service"]
 needs_analyze = pytest.mark.skipif(
     not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed"
 )
@@ -61,10 +62,15 @@ def test_verify_hears_a_misspelt_directive(placed: Path) -> None:
 
 @needs_analyze
 @pytest.mark.parametrize(
-    ("unit", "most"), [("linkhold.service", 30), ("linkhold-broker.service", 20)]
+    ("unit", "most"),
+    [
+        ("linkhold.service", 30),
+        ("linkhold-broker.service", 20),
+        ("linkhold-relay.service", 20),
+    ],
 )
 def test_exposure(placed: Path, unit: str, most: int) -> None:
-    """The agent's exposure is 3.0 at most, the broker's 2.0."""
+    """The agent's exposure is 3.0 at most, the broker's and the relay's 2.0."""
     command = ["systemd-analyze", "security", "--offline=true", f"--threshold={most}"]
     done = subprocess.run(
         [*command, str(placed / unit)], capture_output=True, text=True, check=False
@@ -73,7 +79,7 @@ def test_exposure(placed: Path, unit: str, most: int) -> None:
     assert done.returncode == 0, done.stdout[-300:] + done.stderr
 
 
-@pytest.mark.parametrize("unit", ["linkhold.service", "linkhold-broker.service"])
+@pytest.mark.parametrize("unit", SERVICES)
 def test_every_open_directive_has_a_reason(unit: str) -> None:
     """A directive of the sandbox that is not at its strictest stands in a block with a comment."""
     text = (SYSTEMD / unit).read_text(encoding="utf-8")
@@ -88,9 +94,9 @@ def test_every_open_directive_has_a_reason(unit: str) -> None:
             assert commented, f"{unit}: {line} has no reason"
 
 
-@pytest.mark.parametrize("unit", ["linkhold.service", "linkhold-broker.service"])
+@pytest.mark.parametrize("unit", SERVICES)
 def test_waits_for_no_network(unit: str) -> None:
-    """Neither service is ordered after a network, or wants one."""
+    """No service is ordered after a network, or wants one."""
     text = (SYSTEMD / unit).read_text(encoding="utf-8")
     ordering = re.findall(r"(?m)^(?:After|Wants|Requires|BindsTo)=(.*)$", text)
 

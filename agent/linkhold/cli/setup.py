@@ -10,9 +10,9 @@ import zipfile
 from pathlib import Path
 
 import linkhold
-from linkhold.install.files import RIGHTS
+from linkhold.install.files import AGENT, CURRENT, PARTS, RELAY, RIGHTS, Part
 from linkhold.install.hosts import Host, host_of
-from linkhold.install.plan import Target, install, removal
+from linkhold.install.plan import Target, install, is_configured, present, removal, rights_of
 from linkhold.install.steps import below, perform
 from linkhold.install.venv import Venv, plan_venv
 from linkhold.model import HostError
@@ -22,6 +22,9 @@ Install linkhold as a service: a venv of its own below /opt/linkhold with pinned
 three units, /etc/linkhold/linkhold.yaml (every default, as comments) and the command
 /usr/local/bin/linkhold. The agent starts in mode observe: it reports and changes nothing.
 Run again it upgrades or repairs what differs, and changes nothing where nothing does.
+
+With --relay it is the relay in place of the agent: its unit and /etc/linkhold/relay.yaml, which is
+to be filled in before the relay starts. A host may have both; an upgrade is of all that is there.
 """
 FOUND = "usr/local/sbin:usr/local/bin:usr/sbin:usr/bin:sbin:bin"
 
@@ -34,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--system", action="store_true", help="install or upgrade")
     what.add_argument(
         "--remove", action="store_true", help="undo it; configuration and state folder stay"
+    )
+    parser.add_argument(
+        "--relay", action="store_true", help="the relay to Alertmanager in place of the agent"
     )
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, do nothing")
     parser.add_argument(
@@ -61,32 +67,64 @@ def run(args: argparse.Namespace) -> int:
         raise HostError("--restore-host goes with --remove")
     if os.geteuid() != 0 and not args.dry_run:
         raise HostError("setup changes /opt, /etc and the units of systemd: run it as root")
+    if args.relay and (args.allow or args.restore_host):
+        raise HostError("--allow and --restore-host are about the agent: leave out --relay")
     lives = args.root is None and Path("/run/systemd/system").is_dir()
     target = Target(root, lives)
+    parts: tuple[Part, ...]
     if args.remove:
-        steps = removal(target, restore_host=args.restore_host)
+        parts = (RELAY,) if args.relay else PARTS
+        steps = removal(target, restore_host=args.restore_host, parts=parts)
     else:
+        parts = _parts(root, RELAY if args.relay else AGENT)
         host = host_of(_release(root))
-        _refuse_without_packages(root, host)
+        _refuse_without_packages(root, host, parts)
         venv = _venv(args, root, host)
-        steps = install(target, venv, tuple(args.allow), start=not args.no_start)
+        rights = rights_of(root) if args.relay else tuple(args.allow)
+        steps = install(target, venv, rights, start=not args.no_start, parts=parts)
     count = perform(steps, print, dry_run=args.dry_run)
     print(_outcome(args, lives=lives, count=count))
+    if RELAY in parts and not args.remove:
+        _say_what_the_relay_needs(args, root, lives=lives)
     return 0
 
 
+def _parts(root: Path, asked: Part) -> tuple[Part, ...]:
+    """Return what is asked for, with what there is: all of a host runs from one venv."""
+    return tuple(part for part in PARTS if part in {asked, *present(root)})
+
+
 def _outcome(args: argparse.Namespace, *, lives: bool, count: int) -> str:
+    what = "linkhold relay" if args.relay else "linkhold"
+    unit = "linkhold-relay" if args.relay else "linkhold"
     if not count:
-        return "nothing to do: linkhold is " + (
+        return f"nothing to do: {what} is " + (
             "not installed" if args.remove else "as it should be"
         )
     if args.dry_run:
         return f"{count} steps; nothing was changed"
+    if args.remove and args.relay:
+        return "removed; /etc/linkhold/relay.yaml and /var/lib/linkhold-relay stay"
     if args.remove:
         return "removed; /etc/linkhold and /var/lib/linkhold stay, with the history of this node"
     if not lives or args.no_start:
         return "installed and enabled; it starts at the next boot"
-    return "installed and started; see: systemctl status linkhold"
+    return f"installed and started; see: systemctl status {unit}"
+
+
+def _say_what_the_relay_needs(args: argparse.Namespace, root: Path, *, lives: bool) -> None:
+    """Say that a relay cannot start before it knows brokers and Alertmanagers."""
+    python = below(root, CURRENT) / "bin/python"
+    if args.dry_run or not lives or is_configured(lambda *words: _of(python, *words)):
+        return
+    print(
+        f"the relay does not run yet: fill in brokers and alertmanagers in {RELAY.config}, then\n"
+        "  linkhold relay --check && systemctl restart linkhold-relay"
+    )
+
+
+def _of(python: Path, *words: str) -> list[str]:
+    return [str(python), "-I", "-m", "linkhold", *words]
 
 
 def _release(root: Path) -> str:
@@ -98,15 +136,17 @@ def _release(root: Path) -> str:
     raise HostError(f"{root}: no /etc/os-release, so this is no host that setup knows")
 
 
-def _refuse_without_packages(root: Path, host: Host) -> None:
+def _refuse_without_packages(root: Path, host: Host, parts: tuple[Part, ...]) -> None:
     """Name every missing package at once, with the command that installs them."""
+    unneeded = frozenset.intersection(*(part.without for part in parts))
     lacking = [
         package
         for package, paths in host.packages
-        if not any(below(root, path).exists() for path in paths.split("|"))
+        if package not in unneeded
+        and not any(below(root, path).exists() for path in paths.split("|"))
     ]
     if lacking:
-        note = f"\n{host.note}" if host.note else ""
+        note = f"\n{host.note}" if host.note and not unneeded else ""
         raise HostError(
             f"missing: {', '.join(lacking)}; run: {host.install} {' '.join(lacking)}{note}"
         )

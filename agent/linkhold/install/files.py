@@ -17,6 +17,53 @@ UNIT_FOLDER = "/etc/systemd/system"
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """What a host can be: one set of units with what belongs to them.
+
+    ``files`` are the paths on the host and the shipped file for each. ``default`` are the
+    arguments that print its ``config``, ``without`` the packages of the host's table that it does
+    not need.
+    """
+
+    name: str
+    units: tuple[str, ...]
+    files: tuple[tuple[str, str], ...]
+    config: str
+    default: tuple[str, ...]
+    without: frozenset[str] = frozenset()
+
+    @property
+    def accounts(self) -> tuple[str, str]:
+        """The host's files of sysusers.d(5) and tmpfiles.d(5)."""
+        return self.files[0][0], self.files[1][0]
+
+
+AGENT = Part(
+    "agent",
+    UNITS,
+    (
+        ("/etc/sysusers.d/linkhold.conf", "sysusers.conf"),
+        ("/etc/tmpfiles.d/linkhold.conf", "tmpfiles.conf"),
+        ("/etc/systemd/logind.conf.d/50-linkhold.conf", "logind.conf.d/50-linkhold.conf"),
+    ),
+    CONFIG,
+    ("check", "--print-default"),
+)
+RELAY = Part(
+    "relay",
+    ("linkhold-relay.service",),
+    (
+        ("/etc/sysusers.d/linkhold-relay.conf", "sysusers-relay.conf"),
+        ("/etc/tmpfiles.d/linkhold-relay.conf", "tmpfiles-relay.conf"),
+    ),
+    "/etc/linkhold/relay.yaml",
+    ("relay", "--print-default"),
+    without=frozenset({"mosquitto"}),
+)
+PARTS = (AGENT, RELAY)
+
+
+@dataclass(frozen=True, slots=True)
 class HostFile:
     """One file of the host: where, what, and with which mode."""
 
@@ -38,15 +85,11 @@ def drop_in(right: str) -> str:
     return f"{UNIT_FOLDER}/linkhold.service.d/{right}.conf"
 
 
-def host_files(rights: tuple[str, ...] = ()) -> list[HostFile]:
+def host_files(rights: tuple[str, ...] = (), parts: tuple[Part, ...] = (AGENT,)) -> list[HostFile]:
     """Return every file beside the venv and the configuration."""
-    named = {f"{UNIT_FOLDER}/{unit}": unit for unit in UNITS}
+    named = {f"{UNIT_FOLDER}/{unit}": unit for part in parts for unit in part.units}
     named |= {drop_in(right): f"drop-ins/{right}.conf" for right in rights}
-    named |= {
-        "/etc/sysusers.d/linkhold.conf": "sysusers.conf",
-        "/etc/tmpfiles.d/linkhold.conf": "tmpfiles.conf",
-        "/etc/systemd/logind.conf.d/50-linkhold.conf": "logind.conf.d/50-linkhold.conf",
-    }
+    named |= {path: name for part in parts for path, name in part.files}
     found = [HostFile(path, shipped(name)) for path, name in named.items()]
     return [*found, HostFile(COMMAND, _COMMAND.encode(), 0o755)]
 

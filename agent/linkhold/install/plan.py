@@ -8,19 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from linkhold.install.files import (
+    AGENT,
     COMMAND,
-    CONFIG,
     CURRENT,
     HOME,
+    PARTS,
+    RELAY,
     RIGHTS,
-    UNITS,
+    UNIT_FOLDER,
+    Part,
     drop_in,
     host_files,
 )
-from linkhold.install.steps import Step, below, call, point, remove, write
+from linkhold.install.steps import Step, below, call, point, remove, succeeds, write
+from linkhold.kept import read_kept
 from linkhold.model import HostError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from linkhold.install.venv import Venv
 
 WANTS = "/etc/systemd/system/multi-user.target.wants"
@@ -28,7 +34,7 @@ RECORDS = "/var/lib/linkhold/bond"
 UNFINISHED = f"{HOME}/unfinished"
 """There while an installation is at work; what it left undone, the next run does."""
 BROKER = "linkhold-broker.service"
-DEFAULT_CONFIG = ("check", "--print-default")
+RELAY_UNIT = RELAY.units[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +45,80 @@ class Target:
     lives: bool
 
 
-def install(target: Target, venv: Venv, rights: tuple[str, ...], *, start: bool) -> list[Step]:
+def present(root: Path) -> tuple[Part, ...]:
+    """Return the parts of linkhold that this host has."""
+    return tuple(part for part in PARTS if _is_there(root, part))
+
+
+def _is_there(root: Path, part: Part) -> bool:
+    return any(below(root, f"{UNIT_FOLDER}/{unit}").exists() for unit in part.units)
+
+
+def rights_of(root: Path) -> tuple[str, ...]:
+    """Return the rights that the agent of this host has been given."""
+    return tuple(right for right in RIGHTS if below(root, drop_in(right)).exists())
+
+
+def install(
+    target: Target,
+    venv: Venv,
+    rights: tuple[str, ...],
+    *,
+    start: bool,
+    parts: tuple[Part, ...] = (AGENT,),
+) -> list[Step]:
     """Return the steps that install or upgrade; the running service changes in the last ones."""
     root = target.root
-    files = [write(root, file) for file in host_files(rights)]
-    files += [remove(root, drop_in(right)) for right in RIGHTS if right not in rights]
     switch = point(root, CURRENT, Path(venv.folder).name)
-    stale = [step.text for step in (*files, switch) if not step.done()]
-    unfinished = below(root, UNFINISHED)
-    if unfinished.exists():
-        stale.append(BROKER)  # a run before this one ended before it had come to the last steps
-    begin, end = _marks(unfinished, done=not stale)
-    steps = [*venv.steps(), _config(root, venv), begin, *files, switch]
+    files = {part: _files(root, part, rights) for part in parts}
+    stale = {part: _stale(root, [*files[part], switch]) for part in parts}
+    fresh = not any(stale.values())
+    begin, end = _marks(below(root, UNFINISHED), done=fresh)
+    checks = [_check(target, venv, part) for part in parts]
+    configs = [_config(root, venv, part) for part in parts]
+    written = {step.text: step for steps in files.values() for step in steps}.values()
+    steps = [venv.make(), *checks, *configs, begin, *written, switch]
     if target.lives:
-        steps += _accounts(fresh=not stale)
-    steps.append(_enable(root, lives=target.lives))
+        steps += _accounts(parts, fresh=fresh)
+    steps += [_enable(root, part, lives=target.lives) for part in parts]
     if target.lives and start:
-        steps += _start(stale)
+        steps += [step for part in parts for step in _start(venv, part, stale[part])]
     return [*steps, *_old_venvs(root, venv), end]
+
+
+def _files(root: Path, part: Part, rights: tuple[str, ...]) -> list[Step]:
+    """Return the steps that write what belongs to a part and take away rights it has no more."""
+    if part is not AGENT:
+        return [write(root, file) for file in host_files((), (part,))]
+    files = [write(root, file) for file in host_files(rights)]
+    return [*files, *(remove(root, drop_in(right)) for right in RIGHTS if right not in rights)]
+
+
+def _stale(root: Path, steps: list[Step]) -> list[str]:
+    """Return what is not as it should be: who runs from it must be started anew."""
+    found = [step.text for step in steps if not step.done()]
+    if below(root, UNFINISHED).exists():
+        found.append(BROKER)  # a run before this one ended before it had come to the last steps
+    return found
+
+
+def _check(target: Target, venv: Venv, part: Part) -> Step:
+    """Return the step that refuses a version that would not start with the configuration there is.
+
+    A relay that does not run may still wait for its configuration.
+    """
+    config = below(target.root, part.config)
+    command = (
+        venv.linkhold("check", str(config))
+        if part is AGENT
+        else venv.linkhold("relay", "--check", "--config", str(config))
+    )
+
+    def done() -> bool:
+        idle = part is RELAY and not (target.lives and _is_active(RELAY_UNIT))
+        return venv.in_use() or idle or not config.exists()
+
+    return Step(f"check {part.config} with the new version", done, lambda: call(command))
 
 
 def _marks(unfinished: Path, *, done: bool) -> tuple[Step, Step]:
@@ -67,22 +129,23 @@ def _marks(unfinished: Path, *, done: bool) -> tuple[Step, Step]:
     )
 
 
-def _config(root: Path, venv: Venv) -> Step:
-    path = below(root, CONFIG)
+def _config(root: Path, venv: Venv, part: Part) -> Step:
+    path = below(root, part.config)
 
     def do() -> None:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         shell = 'umask 022; "$@" >"$0.new" && mv "$0.new" "$0"'
-        call(["/bin/sh", "-c", shell, str(path), *venv.linkhold(*DEFAULT_CONFIG)])
+        call(["/bin/sh", "-c", shell, str(path), *venv.linkhold(*part.default)])
 
-    return Step(f"write {CONFIG} with every default as a comment", path.exists, do)
+    return Step(f"write {part.config} with every default as a comment", path.exists, do)
 
 
-def _accounts(*, fresh: bool) -> list[Step]:
+def _accounts(parts: tuple[Part, ...], *, fresh: bool) -> list[Step]:
     """Return the steps that have systemd take in what was written, unless nothing was."""
+    users, folders = zip(*(part.accounts for part in parts), strict=True)
     commands = (
-        ["systemd-sysusers", "/etc/sysusers.d/linkhold.conf"],
-        ["systemd-tmpfiles", "--create", "/etc/tmpfiles.d/linkhold.conf"],
+        ["systemd-sysusers", *users],
+        ["systemd-tmpfiles", "--create", *folders],
         ["systemctl", "daemon-reload"],
     )
     return [_command(command, done=fresh) for command in commands]
@@ -92,24 +155,47 @@ def _command(command: list[str], *, done: bool) -> Step:
     return Step(f"run {' '.join(command)}", lambda: done, lambda: call(command))
 
 
-def _enable(root: Path, *, lives: bool) -> Step:
-    command = ["systemctl", *([] if lives else [f"--root={root}"]), "enable", "--quiet", *UNITS]
-    wants = [below(root, f"{WANTS}/{unit}") for unit in UNITS]
+def _enable(root: Path, part: Part, *, lives: bool) -> Step:
+    units = part.units
+    command = ["systemctl", *([] if lives else [f"--root={root}"]), "enable", "--quiet", *units]
+    wants = [below(root, f"{WANTS}/{unit}") for unit in units]
     done = all(path.is_symlink() for path in wants)
-    return Step(f"enable {', '.join(UNITS)}", lambda: done, lambda: call(command))
+    return Step(f"enable {', '.join(units)}", lambda: done, lambda: call(command))
 
 
-def _start(stale: list[str]) -> list[Step]:
+def _start(venv: Venv, part: Part, stale: list[str]) -> list[Step]:
     """Return the steps that start, or start anew, what is not as it was.
 
     Trainers keep their broker through an upgrade unless its own unit is another. The boot unit is
     for boots.
     """
+    if part is RELAY:
+        return [_start_relay(venv, stale)]
     broker = "restart" if any(BROKER in text for text in stale) else "start"
     return [
         _command(["systemctl", broker, BROKER], done=not stale),
         _command(["systemctl", "restart", "linkhold.service"], done=not stale),
     ]
+
+
+def _start_relay(venv: Venv, stale: list[str]) -> Step:
+    """Return the step that starts the relay anew, once it is told whom to listen to."""
+    command = ["systemctl", "restart", RELAY_UNIT]
+
+    def done() -> bool:
+        as_it_was = not stale and _is_active(RELAY_UNIT)
+        return as_it_was or not is_configured(venv.linkhold)
+
+    return Step(f"run {' '.join(command)}", done, lambda: call(command))
+
+
+def is_configured(linkhold: Callable[..., Sequence[str]]) -> bool:
+    """Tell whether a relay would start; ``linkhold`` makes a command of arguments."""
+    return succeeds(linkhold("relay", "--check", "--config", RELAY.config))
+
+
+def _is_active(unit: str) -> bool:
+    return succeeds(["systemctl", "is-active", "--quiet", unit])
 
 
 def _old_venvs(root: Path, venv: Venv) -> list[Step]:
@@ -118,30 +204,44 @@ def _old_venvs(root: Path, venv: Venv) -> list[Step]:
     return [remove(root, name) for name in names if name != venv.folder]
 
 
-def removal(target: Target, *, restore_host: bool) -> list[Step]:
+def removal(target: Target, *, restore_host: bool, parts: tuple[Part, ...] = PARTS) -> list[Step]:
     """Return the steps that undo an installation; configuration and state folder stay.
 
-    Raises :class:`HostError` where a bond would not be made at the next boot any more.
+    ``parts`` are those to remove. Raises :class:`HostError` where a bond would not be made at the
+    next boot any more.
     """
     root = target.root
+    stays = tuple(part for part in present(root) if part not in parts)
     steps = []
     if target.lives:
-        steps += [_command(["systemctl", "disable", "--now", "--quiet", *UNITS], done=_gone(root))]
+        found = [part for part in parts if _is_there(root, part)]
+        units = [unit for part in found for unit in part.units]
+        stop = ["systemctl", "disable", "--now", "--quiet", *units]
+        steps += [_command(stop, done=not units)]
     if restore_host:
-        if not target.lives:
-            raise HostError("--restore-host works on the running host only, not with --root")
-        python = below(root, CURRENT) / "bin/python"
-        steps += [_command([str(python), "-I", "-m", "linkhold", "restore", "--yes"], done=False)]
-    else:
+        steps += [_restore(target)]
+    elif AGENT in parts:
         _refuse_to_lose(root)
-    files = [file.path for file in host_files(RIGHTS) if file.path != COMMAND]
-    wants = [f"{WANTS}/{unit}" for unit in UNITS]
-    names = [*wants, *files, COMMAND, HOME]
+    names = [f"{WANTS}/{unit}" for part in parts for unit in part.units]
+    rights = RIGHTS if AGENT in parts else ()
+    names += [file.path for file in host_files(rights, parts) if file.path != COMMAND]
+    names += [] if stays else [COMMAND, HOME]
+    gone = not any(_is_there(root, part) for part in parts)
     steps += [remove(root, name) for name in names]
-    steps.append(_empty_folder(root, str(Path(drop_in(RIGHTS[0])).parent)))
+    steps += [_empty_folder(root, str(Path(drop_in(RIGHTS[0])).parent))] if rights else []
     if target.lives:
-        steps.append(_command(["systemctl", "daemon-reload"], done=_gone(root)))
+        steps.append(_command(["systemctl", "daemon-reload"], done=gone))
     return steps
+
+
+def _restore(target: Target) -> Step:
+    if not target.lives:
+        raise HostError(
+            "--restore-host works on a running host with systemd: not with --root, nor in a "
+            "container"
+        )
+    python = below(target.root, CURRENT) / "bin/python"
+    return _command([str(python), "-I", "-m", "linkhold", "restore", "--yes"], done=False)
 
 
 def _empty_folder(root: Path, name: str) -> Step:
@@ -150,17 +250,13 @@ def _empty_folder(root: Path, name: str) -> Step:
     return Step(f"remove {name}", lambda: not path.is_dir() or any(path.iterdir()), path.rmdir)
 
 
-def _gone(root: Path) -> bool:
-    return not any(below(root, f"/etc/systemd/system/{unit}").exists() for unit in UNITS)
-
-
 def _refuse_to_lose(root: Path) -> None:
     """Refuse while a bond depends on linkhold-boot.service: no manager makes it at boot."""
     lost = []
     for path in sorted(below(root, RECORDS).glob("committed-*.json")):
         try:
-            record = json.loads(path.read_bytes())
-        except (OSError, ValueError):
+            record = json.loads(read_kept(path))
+        except (OSError, ValueError, RecursionError):
             record = {}
         if not isinstance(record, dict) or record.get("persist", "linkhold") == "linkhold":
             lost.append(path.stem.removeprefix("committed-"))

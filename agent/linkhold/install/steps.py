@@ -49,6 +49,11 @@ def call(argv: Sequence[str], timeout_s: float = COMMAND_S) -> None:
         raise HostError(f"{' '.join(argv)}: {done.last_line or f'ended with {done.code}'}")
 
 
+def succeeds(argv: Sequence[str], timeout_s: float = COMMAND_S) -> bool:
+    """Tell whether a program of the host gives 0; what it says is not told."""
+    return run(argv, timeout_s=timeout_s).code == 0
+
+
 def write(root: Path, file: HostFile) -> Step:
     """Return the step that gives a file its content and mode, whole at any moment."""
     path = below(root, file.path)

@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from linkhold.install.files import CONFIG, CURRENT, HOME, lock_text
+from linkhold.install.files import CURRENT, HOME, lock_text
 from linkhold.install.steps import Step, below, call
 from linkhold.model import HostError
 
@@ -29,12 +29,9 @@ class Venv:
     wheel: Path
     folder: str
 
-    def steps(self) -> list[Step]:
-        """Return the steps that make it, and that compare the configuration with it."""
-        return [
-            Step(f"make {self.folder} with {self.python}", self._complete, self._make),
-            Step(f"check {CONFIG} with the new version", self._in_use, self._check_config),
-        ]
+    def make(self) -> Step:
+        """Return the step that makes it."""
+        return Step(f"make {self.folder} with {self.python}", self._complete, self._make)
 
     @property
     def _place(self) -> Path:
@@ -65,15 +62,10 @@ class Venv:
         """Return the command that runs the linkhold in it."""
         return [f"{self._place}/bin/python", "-I", "-m", "linkhold", *arguments]
 
-    def _in_use(self) -> bool:
+    def in_use(self) -> bool:
+        """Tell whether the services run from it."""
         current = below(self.root, CURRENT)
         return current.is_symlink() and current.readlink().name == self._place.name
-
-    def _check_config(self) -> None:
-        """Refuse an upgrade to a version that would not start with the configuration there is."""
-        config = below(self.root, CONFIG)
-        if config.exists():
-            call(self.linkhold("check", str(config)))
 
 
 def plan_venv(root: Path, python: str, wheel: Path, version: str) -> Venv:
