@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: bench bench-lab clean demo help lab-full lint lock run setup test wheel
+.PHONY: bench bench-lab clean demo fuzz help lab-full lint lock run setup soak test wheel
 
 bench: setup ## measure latencies, idle cost and storms; writes build/bench/*.json
 	@$(BIN)/python tests/bench/run.py $(ARGS)
@@ -19,6 +19,9 @@ clean: ## remove what was built here (.venv stays)
 demo: setup ## pull a cable under a training loop, in network namespaces, in under a minute
 	@$(BIN)/python tests/demo/run.py
 
+fuzz: setup ## every parser of outside bytes, guided by coverage; ARGS="--seconds 300 cmd/replay"
+	@$(BIN)/python tests/fuzz/run.py $(ARGS)
+
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -26,8 +29,8 @@ lab-full: setup ## kill bond changes after every single operation (an hour); mak
 	@LINKHOLD_LAB_FULL=1 $(PYTEST) -n 2 --timeout 1000 tests/lab/test_bond_kill_points.py tests/lab/test_bond_faults.py tests/lab/test_bond_apply.py tests/lab/test_handover_facts.py $(ARGS)
 
 lint: setup ## style, types, arrows between the parts, nothing newer than Python 3.10
-	@$(BIN)/ruff format --check --quiet agent tests
-	@$(BIN)/ruff check --quiet agent tests
+	@$(BIN)/ruff format --check --quiet agent ansible tests
+	@$(BIN)/ruff check --quiet agent ansible tests
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/mypy --no-error-summary --python-version 3.10 agent
 	@$(BIN)/mypy --no-error-summary --python-version 3.14 agent
@@ -45,6 +48,9 @@ wheel: setup ## build the wheel that `linkhold setup --system` installs, into di
 
 lock: ## pin the dependencies of the service's venv anew, with hashes (needs an index of packages)
 	@tests/support/lock.sh
+
+soak: setup ## a simulated day and 30 minutes of real processes under events: nothing may grow
+	@nice $(BIN)/python tests/soak/run.py $(ARGS)
 
 test: lint ## run every test, three files at a time; a skip says why
 	@$(PYTEST) -n 3 --dist loadfile $(ARGS)

@@ -66,6 +66,30 @@ def test_held_time_is_a_metric_of_the_job(agents: Callable[..., Running], place:
     wait_until(lambda: value("held_seconds_total") > told_s, 15, "the last word counts")
 
 
+def test_an_agent_that_is_started_again_is_told_at_once(
+    agents: Callable[..., Running], place: Path
+) -> None:
+    """One that was killed knows nothing: it hears within seconds what did not change, too."""
+    textfile = place / "linkhold.prom"
+    agent = agents(f"metrics: {{textfile: {textfile}}}\n").start().wait_ready()
+    script = place / "train.py"
+    script.write_text(LOOP)
+
+    def told() -> bool:
+        return textfile.exists() and "linkhold_training_processes{" in textfile.read_text()
+
+    words = [*TIED, sys.executable, str(script), str(agent.run_dir)]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, env=ENVIRONMENT) as trainer:
+        try:
+            wait_until(told, 20, "the first word")
+            agent.kill()
+            textfile.unlink()
+            agent.start().wait_ready()
+            wait_until(told, 20, "told again, not within a minute")
+        finally:
+            trainer.terminate()
+
+
 def test_nonsense_counts_nothing(agents: Callable[..., Running], place: Path) -> None:
     """A stranger's garbage gets a reason, and no metric."""
     textfile = place / "linkhold.prom"

@@ -130,7 +130,7 @@ def fleet(tmp_path: Path, brokers: Callable[..., Broker]) -> Fleet:
     ],
 )
 def test_who_may_write(fleet: Fleet, who: str, topic: str, allowed: bool) -> None:  # noqa: FBT001
-    """Nodes write their own topics but cmd/, sensors theirs, operators cmd/, the relay two of it."""
+    """Nodes write their topics but cmd/, sensors theirs, operators cmd/, the relay two of it."""
     assert fleet.code(who, topic) == (CODE_NO_SUBSCRIBER if allowed else NOT_AUTHORIZED)
 
 

@@ -111,6 +111,31 @@ def stop_withdrawn(here: Here) -> dict[str, Any]:
     return {"seen": seen}
 
 
+def signalled(here: Here, *, held: bool) -> list[list[int]]:
+    """The last rank gets a signal, in training or in a hold, whose handler asks to stop."""
+    saved, stopped = [], []
+    with here.hold() as hold:
+        signal.signal(signal.SIGTERM, lambda *_: hold.ask_to_stop("SIGTERM"))
+
+        def on_wait() -> None:
+            if here.last and hold.waiting_for:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        hold.on_wait = on_wait
+        for step in range(200):
+            train()
+            if here.last and step == 5:
+                here.agent.say(training="hold") if held else os.kill(os.getpid(), signal.SIGTERM)
+            hold.step(step)
+            if hold.checkpoint_due(step):
+                with hold.saving():
+                    saved.append(step)
+            if hold.stop_due:
+                stopped.append(step)
+                break
+    return [saved, stopped]
+
+
 def fits(here: Here, left_s: float) -> dict[str, Any]:
     """One rank's saves are slow, another one's time is short."""
     with here.hold(checkpoint_every_steps=5) as hold:
@@ -126,6 +151,15 @@ def fits(here: Here, left_s: float) -> dict[str, Any]:
             if hold.stop_due:
                 return {"local_only": hold.local_only, "left": hold.seconds_left, "step": step}
     return {}
+
+
+def leaves_out(here: Here, at: int) -> None:
+    """The last rank leaves out one ``hold.step()``; nothing else makes the ranks meet."""
+    with here.hold() as hold:
+        for step in range(30 + here.last):
+            time.sleep(0.002)
+            if not (here.last and step == at):
+                hold.step(step)
 
 
 def one_fails(here: Here) -> None:

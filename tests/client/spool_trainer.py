@@ -93,7 +93,7 @@ def settled(hold: Hold) -> None:
     assert until(lambda: spool._thread is None, 20)
 
 
-def file(path: Path, content: bytes = b"x" * 1000) -> Path:
+def written(path: Path, content: bytes = b"x" * 1000) -> Path:
     """Write a file."""
     path.write_bytes(content)
     return path

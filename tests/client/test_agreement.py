@@ -222,7 +222,18 @@ def test_a_peer_goes_during_a_hold(ranks: Ranks, tmp_path: Path, how: str) -> No
     assert found[-1]["code"] == -9
     for rank in found[:-1]:
         assert rank["error"].startswith("RuntimeError: "), rank
+        assert said(rank, "the ranks could not agree: one has ended or hangs") == 1
         assert rank["ended_s"] - gone_s < (1.5 if how == "dies" else 4.5)
+
+
+def test_a_step_left_out_on_one_rank(ranks: Ranks, tmp_path: Path) -> None:
+    """Where no collective of training shows it, every rank says so once, and at its end nothing."""
+    found = ranks.run("leaves_out", 2, tmp_path, at=7)
+
+    values(found)
+    for rank in found:
+        assert said(rank, "one rank is at step") == 1
+        assert said(rank, "every rank must call hold.step() for each of its steps") == 1
 
 
 def test_an_exception_on_one_rank(ranks: Ranks, tmp_path: Path) -> None:
@@ -250,6 +261,18 @@ def test_exit_ends_before_the_deadline(ranks: Ranks, tmp_path: Path) -> None:
     assert found[1]["code"] == 75
     assert 1.0 < found[1]["ended_s"] - found[1]["marks"]["told"] < 4.0
     assert said(found[1], "the time is up, and other ranks have not come to their end") == 1
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_signal_stops_all_ranks(ranks: Ranks, tmp_path: Path, held: bool) -> None:  # noqa: FBT001
+    """One rank's handler asks: all save once and stop, at one step, out of a hold too."""
+    found = ranks.run("signalled", 3, tmp_path, held=held)
+
+    first, *others = values(found)
+    assert [len(steps) for steps in first] == [1, 1]
+    assert others == [first, first]
+    assert said(found[-1], "asked to stop: SIGTERM") == 1
+    assert said(found[0], "asked to stop: the program asks for it on another rank") == 1
 
 
 def test_a_stop_that_is_withdrawn(ranks: Ranks, tmp_path: Path) -> None:

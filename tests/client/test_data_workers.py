@@ -43,7 +43,7 @@ pytestmark = [
         "ignore:Exception ignored in. <_io.FileIO:pytest.PytestUnraisableExceptionWarning"
     ),
     pytest.mark.filterwarnings(
-        "ignore:Exception ignored in. <socket.socket.*/pymp-:pytest.PytestUnraisableExceptionWarning"
+        "ignore:Exception ignored in. <socket.*/pymp-:pytest.PytestUnraisableExceptionWarning"
     ),
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:.*no accelerator is found.*:UserWarning"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from client.conftest import until
-from client.spool_trainer import MARKS, file, held, settled
+from client.spool_trainer import MARKS, held, settled, written
 from linkhold.client import Hold, upload_tries
 from support.s3 import BUCKET, S3Server, options
 
@@ -30,7 +30,7 @@ def test_overwritten_and_removed_sources(
     hold, path = spooling(), tmp_path / "latest.pt"
     uploads = []
     for step in range(3):
-        file(path, b"step %d" % step)
+        written(path, b"step %d" % step)
         uploads.append(hold.upload_to(tmp_path / f"out-{step}", path))
         settled(hold)
     path.unlink()
@@ -48,12 +48,12 @@ def test_removed_at_once(spooling: Callable[..., Hold], agent: HandAgent, tmp_pa
     folder = tmp_path / "dcp"
     folder.mkdir()
     for name in (".metadata", "__0_0.distcp"):
-        file(folder / name, name.encode())
-    first, path = hold.upload_to(tmp_path / "out", folder), file(tmp_path / "a", b"old")
+        written(folder / name, name.encode())
+    first, path = hold.upload_to(tmp_path / "out", folder), written(tmp_path / "a", b"old")
     second = hold.upload_to(tmp_path / "a-out", path)
     for name in (".metadata", "__0_0.distcp"):
         (folder / name).unlink()
-    file(tmp_path / "new", b"new").replace(path)
+    written(tmp_path / "new", b"new").replace(path)
     agent.say(by_broker=False)
 
     assert first.wait(10)
@@ -71,7 +71,7 @@ def test_pushes_are_claimed_by_name(
     first = spooling()
     for n in range(3):
         name = "model" if n < 2 else "other"
-        first.upload(file(tmp_path / f"step-{n}.pt", b"%d" % n), print, name=name)
+        first.upload(written(tmp_path / f"step-{n}.pt", b"%d" % n), print, name=name)
     settled(first)
     first.close(0)
 
@@ -95,13 +95,13 @@ def test_a_failed_one_stays(
     occupied = tmp_path / "out"
     occupied.mkdir()
     hold = spooling()
-    failed = hold.upload_to(occupied, file(tmp_path / "a"))
+    failed = hold.upload_to(occupied, written(tmp_path / "a"))
     assert failed.wait(10)
     settled(hold)
     assert failed.kept
     assert "is a folder: end the address with /" in str(failed.error)
     occupied.rmdir()
-    assert hold.upload_to(tmp_path / "b-out", file(tmp_path / "b")).wait(10)
+    assert hold.upload_to(tmp_path / "b-out", written(tmp_path / "b")).wait(10)
     settled(hold)
     assert "it stays in the spool" in caplog.text
     assert not occupied.exists()
@@ -120,12 +120,12 @@ def test_a_long_outage_of_the_store(
     with S3Server(tmp_path) as s3:
         s3.kill()
         to_it = partial(hold.upload_to, f"s3://{BUCKET}/", storage_options=options(s3.port))
-        first = to_it(file(tmp_path / "step-1", b"1"))
+        first = to_it(written(tmp_path / "step-1", b"1"))
         assert first.wait(20)
         assert first.kept
         settled(hold)
         s3.start()
-        second = to_it(file(tmp_path / "step-2", b"2"))
+        second = to_it(written(tmp_path / "step-2", b"2"))
         assert second.wait(20)
         assert until(lambda: not hold.spooled(), 20)
 
@@ -143,7 +143,7 @@ def test_newest_kept_when_full(
     hold = spooling(spool_max_count=2)
     uploads = []
     for n in range(4):
-        uploads.append(hold.upload_to(tmp_path / f"out-{n}", file(tmp_path / f"ckpt-{n}")))
+        uploads.append(hold.upload_to(tmp_path / f"out-{n}", written(tmp_path / f"ckpt-{n}")))
         settled(hold)
 
     assert [upload.done for upload in uploads] == [True, True, False, False]
@@ -157,7 +157,7 @@ def test_what_is_too_large_goes_without(
 ) -> None:
     """What the spool does not take is uploaded from where it is, and a line says why."""
     hold = spooling(spool_max_bytes=500)
-    upload = hold.upload_to(tmp_path / "out", file(tmp_path / "ckpt"))
+    upload = hold.upload_to(tmp_path / "out", written(tmp_path / "ckpt"))
 
     assert upload.wait(10)
     assert upload.error is None
@@ -170,8 +170,8 @@ def test_what_is_too_large_may_be_removed_too(
     """A source that the spool did not copy keeps its second name until it is uploaded."""
     held(agent)
     hold = spooling(spool_max_bytes=500)
-    first = hold.upload_to(tmp_path / "out", file(tmp_path / "ckpt"))
-    second = hold.upload_to(tmp_path / "out-2", file(tmp_path / "ckpt-2"))
+    first = hold.upload_to(tmp_path / "out", written(tmp_path / "ckpt"))
+    second = hold.upload_to(tmp_path / "out-2", written(tmp_path / "ckpt-2"))
     settled(hold)
     (tmp_path / "ckpt").unlink()
     with (tmp_path / "ckpt-2").open("r+b") as source:
@@ -196,7 +196,7 @@ def test_damage_is_put_aside(
     held(agent)
     first = spooling()
     for n in range(2):
-        first.upload_to(tmp_path / f"out-{n}", file(tmp_path / f"ckpt-{n}"))
+        first.upload_to(tmp_path / f"out-{n}", written(tmp_path / f"ckpt-{n}"))
     settled(first)
     victim = first.spooled()[0].path
     first.close(0)
@@ -217,12 +217,12 @@ def test_an_older_one_never_replaces_a_newer_one(
     """latest.pt of the process before must not overwrite that of this one."""
     held(agent)
     first = spooling()
-    first.upload_to(tmp_path / "latest", file(tmp_path / "a", b"old"))
+    first.upload_to(tmp_path / "latest", written(tmp_path / "a", b"old"))
     settled(first)
     first.close(0)
     agent.say(by_broker=False, uploads="newest")
     second = spooling()
-    newer = second.upload_to(tmp_path / "latest", file(tmp_path / "b", b"new"))
+    newer = second.upload_to(tmp_path / "latest", written(tmp_path / "b", b"new"))
     assert newer.wait(10)
     agent.say(by_broker=False)
     assert until(lambda: not second.spooled(), 10)
@@ -240,7 +240,7 @@ def test_the_log_says_where_it_stays(
     held(agent)
     hold = spooling()
     with caplog.at_level(logging.WARNING, "linkhold"):
-        upload = hold.upload_to(tmp_path / "out", file(tmp_path / "a"), name="step 5")
+        upload = hold.upload_to(tmp_path / "out", written(tmp_path / "a"), name="step 5")
         hold.close(0.3)
 
     assert f"1 upload not done: step 5; what is in {tmp_path / 'spool'} is taken" in caplog.text

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from client.conftest import until
-from client.spool_trainer import MARKS, Trainer, file, held, settled
+from client.spool_trainer import MARKS, Trainer, held, settled, written
 from linkhold.client import Hold
 from linkhold.client.spool.claim import Claim
 from linkhold.client.spool.entry import Entry, read_manifest
@@ -107,7 +107,7 @@ while True:
 
 def test_killed_at_any_moment(tmp_path: Path) -> None:
     """Whenever a process dies, the spool holds whole entries only, within its limits."""
-    source = file(tmp_path / "ckpt", os.urandom(300_000))
+    source = written(tmp_path / "ckpt", os.urandom(300_000))
     root = tmp_path / "spool"
     dice, folder = random.Random(7), Folder(root, Limits(1 << 40, 3, 0))
     for _ in range(12):
@@ -189,7 +189,7 @@ def test_a_forked_worker_holds_no_claim(
     """A data loader's worker that outlives the trainer does not keep its entries locked."""
     held(agent)
     hold = spooling()
-    hold.upload_to(tmp_path / "out", file(tmp_path / "a"))
+    hold.upload_to(tmp_path / "out", written(tmp_path / "a"))
     settled(hold)
     worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(20,))
     worker.start()

@@ -72,6 +72,15 @@ def test_any_all_most_and_least(made: list[Wish]) -> None:
     assert agreed.hold == max(wish.hold for wish in made)
 
 
+@given(st.lists(st.none() | st.integers(-(2**70), 2**70), min_size=1, max_size=8))
+def test_ranks_at_different_steps_are_told(steps: list[int | None]) -> None:
+    """The lowest and the highest step, None where all are at one; one at its end says nothing."""
+    agreed = reduce(*(Wish(step=step) for step in steps))
+
+    known = [step % vector.MOST for step in steps if step is not None]
+    assert agreed.apart == ((min(known), max(known)) if len(set(known)) > 1 else None)
+
+
 @given(st.lists(wishes, min_size=2, max_size=4), st.randoms())
 def test_order_of_ranks_does_not_matter(made: list[Wish], dice: Any) -> None:
     """The answer is the same whoever is which rank."""
@@ -264,6 +273,7 @@ def test_uploads_are_each_ranks_own(wish: Wish) -> None:
         ("spot-terminate-9", Reason.SPOT),
         ("rebalance-x-9", Reason.REBALANCE),
         ("operator-1", Reason.OTHER),
+        (asking.PROGRAM, Reason.PROGRAM),
     ],
 )
 def test_reasons(identity: str, reason: Reason) -> None:
@@ -293,3 +303,14 @@ def test_waiting_is_told_once() -> None:
         "waiting at step 7 for other ranks to get there",
         "all ranks are there, after 30.0 s",
     ]
+
+
+def test_different_steps_are_told_once() -> None:
+    """A rank that left out a step makes one line, which says what every rank must do."""
+    log: list[str] = []
+    waiting = Waiting(Memo(log), lambda: 0.0)
+    for apart in (None, (19, 20), (29, 30)):
+        waiting.over(apart)
+
+    assert len(log) == 1
+    assert log[0].startswith("one rank is at step 19, another at step 20: ")

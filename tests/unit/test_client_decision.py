@@ -112,6 +112,7 @@ def test_words() -> None:
     assert decision.why(view(power="battery")) == "power on battery"
     assert decision.why(view(holds=["network"])) == "network back, waiting for it to stay"
     assert decision.why(view()) == "the agent asks for it"
+    assert decision.why(view(cause=("s3 unreachable",))) == "the agent asks for it (s3 unreachable)"
 
 
 def test_silence_keeps_checkpoint_and_stop_alone() -> None:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
         ({"cover_exclude_peers": [7]}, ValueError, "cover_exclude_peers: 7 is no IP address"),
         ({"run_dir": 5}, TypeError, "run_dir: 5 is no path"),
         ({"spool": 5}, TypeError, "spool: 5 is no path"),
+        ({"spool": ""}, ValueError, "spool: '' names no folder; write None for none"),
+        ({"run_dir": "~nobody-here/x"}, ValueError, "run_dir: '~nobody-here/x': "),
         ({"logger": "train"}, TypeError, "logger: 'train' is no logger"),
         ({"checkpoint_every_steps": 0}, ValueError, "checkpoint_every_steps: 0 is less than 1"),
         ({"checkpoint_every_steps": 1.5}, TypeError, "1.5 is no whole number of steps"),

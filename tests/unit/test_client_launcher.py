@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -130,3 +131,15 @@ def test_the_note_for_our_launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     assert "missing/marker" in (problem or "")
     assert '"code": 75' in (tmp_path / "note").read_text()
+
+
+def test_a_step_that_json_does_not_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step number of numpy or torch is written as a number, and costs no marker."""
+    monkeypatch.setenv(marker.MARKER_VARIABLE, str(tmp_path / "marker"))
+
+    class Step:
+        def __index__(self) -> int:
+            return 12
+
+    assert marker.leave({"step": Step(), "reason": tmp_path}) is None
+    assert json.loads((tmp_path / "marker").read_text()) == {"step": 12, "reason": str(tmp_path)}

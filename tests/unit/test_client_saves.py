@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from linkhold.client import GiveUp, Hold
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def due(hold: Any, *steps: int, save: bool = True) -> list[int]:
@@ -215,3 +218,62 @@ def test_the_longer_of_last_and_mean_counts() -> None:
     hold.set(stop="spot", stop_in_s=24)
     hold.step(2)
     assert hold.local_only is True
+
+
+class Index:
+    """A whole number of another library, as numpy and torch have them."""
+
+    def __init__(self, value: int) -> None:
+        self._value = value
+
+    def __index__(self) -> int:
+        return self._value
+
+
+def test_steps_of_other_libraries() -> None:
+    """Their whole numbers are steps."""
+    hold: Any = Hold.fake(checkpoint_every_steps=10)
+
+    assert [hold.checkpoint_due(Index(step)) for step in (9, 10, 11)] == [False, True, False]
+
+
+@pytest.mark.parametrize("step", [None, "7", 1.5, float("nan")])
+def test_what_is_no_step_is_refused_and_forgotten(step: Any) -> None:
+    """The call is named, what is allowed too, and the next right step works."""
+    hold = Hold.fake(checkpoint_every_steps=10)
+    with pytest.raises(TypeError, match=r"^checkpoint_due: .* is no step number; give the global"):
+        hold.checkpoint_due(step)
+    with pytest.raises(TypeError, match=r"^step: .* is no step number"):
+        hold.step(step)
+
+    assert due(hold, 9, 10) == [10]
+
+
+def test_the_program_asks_to_stop() -> None:
+    """A save is due once, then the stop; a hold lets both pass."""
+    hold = Hold.fake()
+    hold.step(1)
+    assert (hold.stop_due, hold.checkpoint_due(1)) == (False, False)
+
+    hold.ask_to_stop("SIGTERM")
+    hold.set(training="hold")
+
+    assert due(hold, 2, 3) == [2]
+    assert (hold.stop_due, hold.stop_reason, hold.seconds_left) == (True, "SIGTERM", None)
+    assert hold.held_s == 0.0
+
+
+def test_the_program_asks_to_stop_without_an_agent(tmp_path: Path) -> None:
+    """It needs nobody else, and what is asked stays asked."""
+    made = []
+    with Hold.connect(run_dir=tmp_path, wait_s=0, cover=False) as hold:
+        hold.step(1)
+        hold.ask_to_stop()
+        for step in (2, 3):
+            hold.step(step)
+            if hold.checkpoint_due(step):
+                with hold.saving():
+                    made.append(step)
+
+        assert made == [2]
+        assert hold.stop_reason == "asked by the program"

@@ -95,8 +95,8 @@ def test_a_sum_never_falls(told: list[tuple[int, int, int, int]]) -> None:
         name = f"{process * 10 + again:016x}"
         jobs.tell(1, TRAIN, name, Numbers(holds=known[key]), now_ns)
         (sums,) = jobs.sums(now_ns)
-        # One that was taken for ended and speaks again tells its whole count a second time.
         assert sums.numbers.holds >= before
+        assert sums.numbers.holds == sum(known.values())
         assert sums.processes >= 1
         before = sums.numbers.holds
 
@@ -113,6 +113,44 @@ def test_ended_processes_stay_in_the_sum() -> None:
     (sums,) = jobs.sums(later_ns + int((FORGET_S + 1) * S))
     assert (sums.numbers.held_s, sums.processes) == (7.5, 0)
     assert jobs.sums(later_ns + int((FORGET_JOB_S + 1) * S)) == ()
+
+
+def test_who_was_only_frozen_is_not_counted_twice() -> None:
+    """A process that is heard again after it was taken for ended tells its whole count anew."""
+    jobs = Jobs()
+    jobs.tell(1, TRAIN, "a" * 16, Numbers(holds=5), 0)
+    later_ns = int((FORGET_S + 1) * S)
+    assert jobs.sums(later_ns)[0].processes == 0
+    jobs.tell(1, TRAIN, "a" * 16, Numbers(holds=6), later_ns)
+
+    (sums,) = jobs.sums(later_ns)
+    assert (sums.numbers.holds, sums.processes) == (6, 1)
+
+
+def test_many_ended_processes_are_one_sum() -> None:
+    """A job that is started again all day long stays small, and loses no count."""
+    jobs, now_ns = Jobs(), 0
+    for number in range(500):
+        jobs.tell(1, TRAIN, f"{number:016x}", Numbers(holds=1), now_ns)
+        now_ns += int((FORGET_S + 1) * S)
+
+    (sums,) = jobs.sums(now_ns)
+    assert sums.numbers.holds == 500
+    assert len(next(iter(jobs._jobs.values())).ended) == job_numbers.MOST_ENDED
+
+
+def test_ended_jobs_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user who starts many short jobs loses the one that ended first, and never one of others."""
+    monkeypatch.setattr(job_numbers, "MOST_JOBS_OF_A_USER", 2)
+    jobs, now_ns = Jobs(), 0
+    jobs.tell(2, JobLabel("others"), "f" * 16, Numbers(), now_ns)
+    for name in "abcd":
+        now_ns += int((FORGET_S + 1) * S)
+        jobs.tell(1, JobLabel(name), name * 16, Numbers(), now_ns)
+
+    assert {(one.uid, one.label.script) for one in jobs.sums(now_ns)} == {
+        (2, "others"), (1, "c"), (1, "d"),
+    }  # fmt: skip
 
 
 def test_a_user_cannot_crowd_out_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,11 +212,25 @@ def test_pauses(tmp_path: Path) -> None:
     """A word every minute, 15 s after the last one when something changed; none without news."""
     teller = Teller()
     began_s = teller._last_s
-    assert not teller.due(Numbers(), began_s + CHANGED_S - 1)
-    assert teller.due(Numbers(), began_s + CHANGED_S)
+    assert not teller.due(Numbers(), began_s + CHANGED_S - 1, "a")
+    assert teller.due(Numbers(), began_s + CHANGED_S, "a")
 
-    assert not teller.tell(tmp_path, Numbers(), began_s + CHANGED_S)
-    assert not teller.due(Numbers(), began_s + 2 * CHANGED_S - 1), "nobody took it: a pause too"
+    assert not teller.tell(tmp_path, Numbers(), began_s + CHANGED_S, "a")
+    assert not teller.due(Numbers(), began_s + 2 * CHANGED_S - 1, "a"), "nobody took it: a pause"
     teller._told = Numbers()
-    assert not teller.due(Numbers(), began_s + UNCHANGED_S)
-    assert teller.due(Numbers(holds=1), began_s + 2 * CHANGED_S)
+    assert not teller.due(Numbers(), began_s + UNCHANGED_S, "a")
+    assert teller.due(Numbers(holds=1), began_s + 2 * CHANGED_S, "a")
+
+
+def test_an_agent_that_was_started_again_is_told_at_once(tmp_path: Path) -> None:
+    """By all who told the one before, so that a sum does not grow; one that refuses waits."""
+    teller = Teller()
+    now_s = teller._last_s
+    assert not teller.due(Numbers(), now_s, "b"), "who told nothing yet has time"
+    teller._told, teller._session = Numbers(), "a"
+    assert not teller.due(Numbers(), now_s, "a")
+
+    assert teller.due(Numbers(), now_s, "b")
+    assert not teller.tell(tmp_path, Numbers(), now_s, "b")
+    assert not teller.due(Numbers(), now_s + CHANGED_S - 1, "b")
+    assert teller.due(Numbers(), now_s + CHANGED_S, "b")

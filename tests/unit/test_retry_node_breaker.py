@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -147,12 +148,17 @@ def test_a_damaged_file_begins_anew(content: bytes) -> None:
 
 
 def test_what_another_boot_left_is_not_believed() -> None:
-    """Moments far ahead are of a clock that has begun anew since: closed."""
+    """Its clock has begun anew since: closed, however near its moments look."""
     path = files.path_of("s3", "breaker")
     path.parent.mkdir(mode=0o700)
-    path.write_bytes(standing.pack(Standing(row=3, phases=1, until_s=time.monotonic() + 1e6)))
+    now_s = time.monotonic()
+    for ahead_s, boot_id in ((1e6, keep.boot_id()), (100.0, "another boot")):
+        opened = Standing(row=3, phases=1, until_s=now_s + ahead_s)
+        path.write_bytes(standing.pack(opened, boot_id))
 
-    assert breaker().state is State.CLOSED
+        assert breaker().state is State.CLOSED
+    path.write_bytes(standing.pack(replace(opened, until_s=now_s + 100.0), keep.boot_id()))
+    assert breaker().state is State.OPEN
 
 
 def test_without_a_folder_it_is_the_process_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,6 +217,8 @@ standings = st.builds(
 def test_what_is_written_is_read(known: Standing) -> None:
     """It survives the file."""
     assert standing.unpack(standing.pack(known)) == known
+    assert standing.unpack(standing.pack(known, "a"), "a") == known
+    assert standing.unpack(standing.pack(known, "a"), "b") == Standing()
 
 
 @given(standings, st.integers(0, 200))

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from linkhold.client.retry import files, window
 from linkhold.client.retry.budget import Budget
+from linkhold.client.retry.sealed import Damaged
 from linkhold.client.retry.slots import Slots
 from linkhold.client.voice import Memo
 
@@ -78,13 +79,13 @@ def test_damaged_bytes_are_seen(noise: bytes, at: int) -> None:
     """Any bytes either are a whole window or are called damaged; a flipped one always is."""
     try:
         found = window.unpack(noise)
-    except window.Damaged:
+    except Damaged:
         found = ()
     assert not found
 
     whole = bytearray(window.pack((1, 2, 3)))
     whole[at % len(whole)] ^= 0x40
-    with pytest.raises(window.Damaged):
+    with pytest.raises(Damaged):
         window.unpack(bytes(whole))
 
 

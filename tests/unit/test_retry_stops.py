@@ -288,7 +288,7 @@ def test_a_hold_is_an_outage_of_its_own() -> None:
 
     assert len(world.lines) == 2
     assert "eth0 lost carrier" in world.lines[0]
-    assert "0 attempts failed, 1 calls waited" in world.lines[1]
+    assert "0 attempts failed, 1 call waited" in world.lines[1]
 
 
 _OUTCOMES = st.lists(st.sampled_from(["ok", "fail", "mistake", "later"]), min_size=1, max_size=40)

@@ -10,6 +10,7 @@ from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from linkhold.actuators.journal import boot_id
+from linkhold.kept import read_kept
 from linkhold.model import HostError, StoreError
 from linkhold.model.keepalive import Timers
 from linkhold.paths import claim_dir, find_state_dir
@@ -108,7 +109,7 @@ class Record:
 
     def _load(self) -> tuple[Original, ...]:
         try:
-            document = json.loads(self._path.read_bytes())
+            document = json.loads(read_kept(self._path))
             if document["boot_id"] != boot_id():
                 return ()
             return tuple(Original.of(_row(row)) for row in document["sockets"])

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linkhold.actuators.perform import write_file
+from linkhold.kept import read_kept
 from linkhold.model import HostError
 from linkhold.paths import claim_dir, state_dir
 
@@ -313,12 +314,12 @@ class Journal:
     def _load(self, name: str) -> Document | None:
         path = self.where / name
         try:
-            document = json.loads(path.read_bytes())
+            document = json.loads(read_kept(path))
         except FileNotFoundError:
             return None
         except OSError as error:
             raise HostError(f"{path}: {error.strerror}") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise HostError(
                 f"{path} is damaged ({error}); {DAMAGED.get(name, DAMAGED_RECORD)}"
             ) from error

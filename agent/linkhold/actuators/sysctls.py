@@ -15,6 +15,7 @@ from linkhold.actuators.journal import boot_id
 from linkhold.actuators.perform import write_file
 from linkhold.decide.keepalive.sysctls import KEYS
 from linkhold.inside import sysctls as inside
+from linkhold.kept import read_kept
 from linkhold.model import HostError
 from linkhold.model.keepalive import Values
 from linkhold.paths import claim_dir, find_state_dir
@@ -88,7 +89,7 @@ class Record:
         """
         record = cls(folder) if folder is not None else cls()
         try:
-            document = json.loads(record.path.read_bytes())
+            document = json.loads(read_kept(record.path))
         except FileNotFoundError:
             return record
         except OSError as error:

@@ -58,6 +58,7 @@ RTNH_SETTABLE = 0x2 | 0x4
 FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 _RTMSG = struct.Struct("=BBBBBBBBI")
+U32_BYTES = 4
 _OURS = frozenset({RTA_TABLE, RTA_PRIORITY, RTA_CACHEINFO, RTA_EXPIRES, RTA_NH_ID})
 """What the copy has of its own, or must not have: it lives as long as we want it."""
 
@@ -248,6 +249,8 @@ def _routes(raws: Iterable[bytes]) -> tuple[tuple[_Route, ...], tuple[_Route, ..
     host: list[_Route] = []
     ours: list[_Route] = []
     for raw in raws:
+        if len(raw) < _RTMSG.size:
+            raise Malformed("a message body is cut off")
         _, length, source, _, table, protocol, _, kind, flags = _RTMSG.unpack_from(raw)
         if length or source or kind != RTN_UNICAST or flags & RTM_F_CLONED:
             continue
@@ -268,14 +271,18 @@ def _routes(raws: Iterable[bytes]) -> tuple[tuple[_Route, ...], tuple[_Route, ..
 def _rule(raw: bytes) -> tuple[int, bytes] | None:
     """Return table and bytes of a rule that is ours."""
     found = attributes(raw, _RTMSG.size, len(raw))
-    start, _ = found.get(FRA_PROTOCOL, (0, 0))
-    if not start or raw[start] != PROTOCOL:
+    start, end = found.get(FRA_PROTOCOL, (0, 0))
+    if raw[start:end] != bytes((PROTOCOL,)):
         return None
     return _u32(raw, found.get(FRA_TABLE), raw[4]), raw
 
 
 def _u32(raw: bytes, span: tuple[int, int] | None, default: int) -> int:
-    return default if span is None else int(struct.unpack_from("=I", raw, span[0])[0])
+    if span is None:
+        return default
+    if span[1] - span[0] < U32_BYTES:
+        raise Malformed("an attribute is no 32-bit number")
+    return int(struct.unpack_from("=I", raw, span[0])[0])
 
 
 def _name(index: int) -> str:

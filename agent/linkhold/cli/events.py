@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from linkhold import paths
 from linkhold.cli.shown import add_run_dir, clock, run_dir_of
 from linkhold.control import ControlClient, NoAgent
-from linkhold.model import StoreError
+from linkhold.model import StoreError, WireError
 from linkhold.store.outbox_file import read_history
-from linkhold.wire import event_line
+from linkhold.wire import event_line, parse_event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 LIMIT = 10_000
@@ -86,10 +86,17 @@ def _without_agent(args: argparse.Namespace, why: str) -> int:
     except StoreError as error:
         print(f"linkhold: {error}", file=sys.stderr)
         return NO_AGENT
-    _show_all(
-        (json.loads(payload) for payload in payloads), _show_json if args.json else _show_line
-    )
+    _show_all(readable(payloads), _show_json if args.json else _show_line)
     return NO_AGENT
+
+
+def readable(payloads: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
+    """Yield the events of an outbox; one that the disk has damaged is named and passed over."""
+    for payload in payloads:
+        try:
+            yield parse_event(payload).document
+        except WireError as error:
+            print(f"linkhold: an event is damaged and left out: {error}", file=sys.stderr)
 
 
 def _show_all(events: Iterable[Mapping[str, Any]], show: Any) -> set[str]:
@@ -106,5 +113,7 @@ def _show_json(event: Mapping[str, Any]) -> None:
 
 
 def _show_line(event: Mapping[str, Any]) -> None:
-    line = event_line(event["type"], event["subject"], event.get("data", {}))
-    print(f"{clock(event['time'])} {event.get('severity', 'info'):8} {line}")
+    data = event.get("data")
+    told = data if isinstance(data, dict) else {}
+    line = event_line(str(event["type"]), str(event.get("subject", "")), told)
+    print(f"{clock(str(event['time']))} {event.get('severity', 'info'):8} {line}")

@@ -13,9 +13,10 @@ from rich.text import Text
 from linkhold.cli import status_beyond, status_power
 from linkhold.cli.console import Console
 from linkhold.cli.hold import described
-from linkhold.cli.shown import add_run_dir, clock, duration, find_state, run_dir_of
+from linkhold.cli.shown import add_run_dir, clock, duration, find_state, legible, run_dir_of
 from linkhold.decide.bond_paths import SLOW_MS
 from linkhold.model import WireError
+from linkhold.wire.reading import flaw
 
 if TYPE_CHECKING:
     import argparse
@@ -65,10 +66,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _show_any(document: Mapping[str, Any]) -> None:
     try:
-        show(document)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise WireError(f"a state of another version, see --json ({reason})") from error
+        show(legible(document))
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+        raise WireError(f"a state of another version, see --json ({flaw(error)})") from error
 
 
 def show(document: Mapping[str, Any]) -> None:

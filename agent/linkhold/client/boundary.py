@@ -16,6 +16,7 @@ from linkhold.client.agreement.rounds import Rounds
 from linkhold.client.agreement.shared import SharedCheckpoints
 from linkhold.client.agreement.vector import LENGTH, Reason
 from linkhold.client.agreement.waiting import Waiting
+from linkhold.client.settings import step_number
 from linkhold.client.voice import asked_to_stop, presence
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from linkhold.client.pause import Clock, Pause
     from linkhold.client.settings import Settings
     from linkhold.client.voice import Voice
+    from linkhold.model import StopRequest
     from linkhold.wire import StateView
 
 ALONE = 1 << 62
@@ -65,12 +67,14 @@ class Boundary:
     _ever_holds: bool
     _dissolved: bool
     _own: Guidance
+    _asked: StopRequest | None
 
     def _listen(self) -> None:
         raise NotImplementedError
 
     def _attend(self) -> None:
         """Do what is due at this boundary; see :meth:`Hold.step` for what it raises."""
+        self._step = step_number("step", self._step)
         self._listen()
         self._attention = False  # before looking, so that a change meanwhile is seen
         if not self._joined:
@@ -167,9 +171,13 @@ class Boundary:
 
     def _agree(self, together: Together) -> str | None:
         """Agree once, and return why all ranks wait, None when they go on."""
-        wish = self._wish(together)
-        agreed = together.rounds.meet(wish)
-        together.waiting.over()
+        wish = replace(self._wish(together), step=self._step)
+        try:
+            agreed = together.rounds.meet(wish)
+        except RuntimeError:
+            self._voice.warning(unmet(self._step))
+            raise
+        together.waiting.over(agreed.apart)
         self._ahead = together.rounds.every
         self._take_in(together, agreed)
         if agreed.closing:
@@ -220,7 +228,8 @@ class Boundary:
 
     def _look(self, now_ns: int) -> Guidance:
         self._view = self._source.newest
-        return decision.guide(self._settings, self._view, now_ns, kin.means_us)
+        found = decision.guide(self._settings, self._view, now_ns, kin.means_us)
+        return replace(found, stop=self._asked) if found.stop is None and self._asked else found
 
     def _announce(self, before: Guidance, after: Guidance, now_ns: int) -> None:
         if self._greeted:
@@ -240,4 +249,12 @@ def alone_among(ranks: int) -> str:
         f"torch.distributed has {ranks} ranks here, and this Hold agrees with none of them: it "
         "holds nothing, and checkpoint or stop may come at another step than on other ranks; "
         'write Hold.connect(agree="torch") on every rank'
+    )
+
+
+def unmet(step: int) -> str:
+    """Say what may have become of the others when an agreement failed, which torch tells next."""
+    return (
+        f"at step {step} the ranks could not agree: one has ended or hangs, or left out a "
+        "hold.step(), which every rank must call for each of its steps"
     )

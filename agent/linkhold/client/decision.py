@@ -168,7 +168,7 @@ def why(view: StateView) -> str:
     if "network" in view.advice.holds:
         return f"network back{_since(view)}, waiting for it to stay"
     by = sorted(parse_holds(view.document.get("holds")), key=lambda hold: bool(hold.job))
-    return _held_by(by[0]) if by else "the agent asks for it"
+    return _held_by(by[0]) if by else f"the agent asks for it{because}"
 
 
 def _uploads(advised: Uploads, ours: Sequence[OperatorHold]) -> Uploads:

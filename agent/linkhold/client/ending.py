@@ -21,6 +21,7 @@ from linkhold.wire import rfc3339
 if TYPE_CHECKING:
     from linkhold.client.boundary import Together
     from linkhold.client.telling import Teller
+    from linkhold.model.numbers import Numbers
 
 EXIT_RESERVE_S = 5.0
 """Left of a stop's deadline for the interpreter to end."""
@@ -90,14 +91,16 @@ class Ending(Boundary, Readings, UploadCalls):
         self._source.remove(self._raise_attention)
         self._source.neglect(self._cover.tick)
         self._source.neglect(self._tell_numbers)
-        if self._source.newest is not None:  # there is an agent
-            self._teller.tell(self._source.where(), numbers, time.monotonic())
+        self._tell(numbers, last=True)
 
     def _tell_numbers(self) -> None:
         """Tell the agent what was counted, if it is time to; on the listener's thread."""
-        numbers, now_s = self.numbers, time.monotonic()
-        if self._source.newest is not None and self._teller.due(numbers, now_s):
-            self._teller.tell(self._source.where(), numbers, now_s)
+        self._tell(self.numbers, last=False)
+
+    def _tell(self, numbers: Numbers, *, last: bool) -> None:
+        view, now_s = self._source.newest, time.monotonic()
+        if view is not None and (last or self._teller.due(numbers, now_s, view.session)):
+            self._teller.tell(self._source.where(), numbers, now_s, view.session)
 
     def _end_agreement(self) -> None:
         self._together, self._ahead = None, ALONE

@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from linkhold.client import cover, fork, watchdogs
+from linkhold.client.agreement.asking import PROGRAM
 from linkhold.client.boundary import ALONE, Together
 from linkhold.client.checkpoints import Checkpoints
 from linkhold.client.data_calls import DataCalls
@@ -27,10 +28,12 @@ from linkhold.client.settings import (
     addresses,
     given_timers,
     several,
+    step_number,
 )
 from linkhold.client.summary import calls_so_far
 from linkhold.client.telling import Teller
 from linkhold.client.voice import Voice, checked
+from linkhold.model import StopRequest
 
 if TYPE_CHECKING:
     import os
@@ -67,6 +70,7 @@ class Hold(Ending, DataCalls):
         self._voice = voice or Voice()
         self._guidance = self._own = NOBODY
         self._view: StateView | None = None
+        self._asked: StopRequest | None = None
         self._checkpoints = Checkpoints(settings, self._voice, self._clock.now_ns())
         self._step = 0
         self._calls_before = calls_so_far()
@@ -177,11 +181,25 @@ class Hold(Ending, DataCalls):
             self._attend()
 
     def checkpoint_due(self, step: int) -> bool:
-        """Tell whether to save now: periodically, or because of power, a notice or a stop."""
+        """Tell whether to save now: periodically, or because of power, a notice or a stop.
+
+        Raises :class:`TypeError` for what is no whole number.
+        """
+        if type(step) is not int:
+            step = step_number("checkpoint_due", step)
         if not self._listening:
             self._listen()
         now_ns = self._clock.now_ns()
         return self._checkpoints.due(step, self._in_force(now_ns), now_ns)
+
+    def ask_to_stop(self, reason: str = "asked by the program") -> None:
+        """Let all ranks save and stop at one step, as a notice from the agent does.
+
+        It only takes a note, which the next steps act on: what a signal handler may call, where
+        :meth:`exit` would wait for ranks that sit in a collective. :attr:`stop_due` tells it.
+        """
+        self._asked = StopRequest(PROGRAM, str(reason), None)
+        self._attention = True
 
     @contextlib.contextmanager
     def saving(self) -> Iterator[None]:

@@ -85,18 +85,26 @@ def _caught(pid: int) -> list[signal.Signals]:
     """
     names = os.environ.get(SIGNALS, DEFAULT_SIGNALS).split(",")
     wanted = [signal.Signals[name.strip()] for name in names if name.strip() in _KNOWN]
-    mask = int(_status(pid).get("SigCgt", "0"), 16)
+    mask = _number(_status(pid).get("SigCgt", "0"), 16)
     return wanted if all(mask >> (number - 1) & 1 for number in wanted) else []
 
 
 def _parent(pid: int) -> int:
-    return int(_status(pid).get("PPid", "0"))
+    return _number(_status(pid).get("PPid", "0"), 10)
+
+
+def _number(text: str, base: int) -> int:
+    """Return a number of /proc, 0 for what is none."""
+    try:
+        return int(text, base)
+    except ValueError:
+        return 0
 
 
 def _started(pid: int) -> str:
     """Return the start time of a process in clock ticks: pid and it are no other process."""
     content = (_read(pid, "stat") or b"").rpartition(b")")[2].split()
-    return content[19].decode() if len(content) > 19 else ""  # noqa: PLR2004 - field 22, proc(5)
+    return content[19].decode(errors="replace") if len(content) > 19 else ""  # noqa: PLR2004 - field 22, proc(5)
 
 
 def _status(pid: int) -> dict[str, str]:

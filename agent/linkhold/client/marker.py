@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import operator
 import os
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ def _write(name: str, content: dict[str, Any]) -> str | None:
         return str(error)
     try:
         with draft.open("w", encoding="utf-8") as file:
-            json.dump(content, file)
+            json.dump(content, file, default=_plain)
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())
@@ -46,3 +47,11 @@ def _write(name: str, content: dict[str, Any]) -> str | None:
             draft.unlink()
         return f"{path}: {error}"
     return None
+
+
+def _plain(value: Any) -> int | str:
+    """Return what JSON has no word for, such as a step number of numpy or torch."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        return str(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import os
 import socket
 from collections.abc import Iterable
@@ -123,13 +124,32 @@ def given_timers(time_s: int | None, interval_s: int | None, probes: int | None)
 def absolute(name: str, folder: str | os.PathLike[str] | None) -> Path | None:
     """Return a given folder as it will still be right after a change of directory.
 
-    Raises :class:`TypeError` for what is no path.
+    Raises :class:`TypeError` for what is no path, :class:`ValueError` for one that names nothing:
+    an empty text would be the working folder.
     """
     if folder is None:
         return None
     if not isinstance(folder, (str, os.PathLike)):
         raise TypeError(f"{name}: {folder!r} is no path")
-    return Path(folder).expanduser().absolute()
+    if not os.fspath(folder):
+        raise ValueError(f"{name}: {folder!r} names no folder; write None for none")
+    try:
+        return Path(folder).expanduser().absolute()
+    except RuntimeError as error:  # ~somebody who is not here
+        raise ValueError(f"{name}: {folder!r}: {error}") from None
+
+
+def step_number(call: str, step: Any) -> int:
+    """Return the number of a step as Python's own; numbers of numpy and torch are taken too.
+
+    Raises :class:`TypeError` for what is none, before it is compared with others.
+    """
+    try:
+        return operator.index(step)
+    except TypeError:
+        raise TypeError(
+            f"{call}: {step!r} is no step number; give the global step, a whole number"
+        ) from None
 
 
 def _check_causes(names: tuple[str, ...]) -> None:

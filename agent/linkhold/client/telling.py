@@ -39,16 +39,27 @@ class Teller:
         self._process = secrets.token_hex(8)
         self._label: JobLabel | None = None
         self._told: Numbers | None = None
+        self._session = ""
         self._last_s = time.monotonic()
 
-    def due(self, numbers: Numbers, now_s: float) -> bool:
-        """Whether to tell these now, ``now_s`` of time.monotonic()."""
-        pause_s = UNCHANGED_S if numbers == self._told else CHANGED_S
-        return self._pid == os.getpid() and now_s - self._last_s >= pause_s
+    def due(self, numbers: Numbers, now_s: float, session: str) -> bool:
+        """Whether to tell these now, ``now_s`` of time.monotonic().
 
-    def tell(self, run_dir: Path, numbers: Numbers, now_s: float) -> bool:
+        ``session`` is the agent's: one that was started again knows nothing, and is told at once.
+        A sum that grows as one process after the other comes by would look like news.
+        """
+        if self._pid != os.getpid():
+            return False
+        if self._told is not None and session != self._session:
+            return True
+        pause_s = UNCHANGED_S if numbers == self._told else CHANGED_S
+        return now_s - self._last_s >= pause_s
+
+    def tell(self, run_dir: Path, numbers: Numbers, now_s: float, session: str) -> bool:
         """Tell them; return whether the agent took them. Raises nothing, waits 100 ms a step."""
         self._last_s = now_s
+        if session != self._session:
+            self._session, self._told = session, None
         if self._label is None:
             self._label = job_label(os.environ)
         request = numbers_request(self._label, self._process, numbers)

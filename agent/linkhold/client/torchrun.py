@@ -7,7 +7,6 @@ Takes what torchrun takes. Two things differ: a run that linkhold stopped ends w
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
@@ -16,11 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from linkhold.client.marker import NOTE_VARIABLE
+from linkhold.kept import read_kept
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
+MOST_NOTE_BYTES = 1 << 16
 READ_TIMEOUT = "read_timeout=900"
 STORES = ("c10d", "etcd-v2")
 """Backends that ask a store while ranks run, and take this argument."""
@@ -62,9 +63,10 @@ def wait_longer(arguments: Namespace) -> None:
 
 
 def _noted(note: Path) -> int | None:
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        return int(json.loads(note.read_bytes())["code"])
-    return None
+    try:
+        return int(json.loads(read_kept(note, MOST_NOTE_BYTES))["code"])
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return None
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from linkhold.client.adapter import Adapter, imported
 from linkhold.client.agreement.torch_group import world_size
+from linkhold.kept import read_kept
 
 if TYPE_CHECKING:
     import os
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 _TrainerCallback: Any = imported(
     ("transformers.trainer_callback",), "transformers", "linkhold.client.transformers"
 ).TrainerCallback
+MOST_STATE_BYTES = 1 << 28
+"""A million steps that were logged are about 200 MB."""
 STATE_FILE = "trainer_state.json"
 """Written last of all files of a checkpoint (``Trainer._save_checkpoint``)."""
 BEST = "best"
@@ -200,7 +203,7 @@ def newest_checkpoint(output_dir: str | os.PathLike[str]) -> str | None:
 
 def _step_of(checkpoint: Path) -> int | None:
     """Return the step that a checkpoint's state file tells, None for one that is not whole."""
-    with contextlib.suppress(OSError, ValueError):
-        content = json.loads((checkpoint / STATE_FILE).read_bytes())
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        content = json.loads(read_kept(checkpoint / STATE_FILE, MOST_STATE_BYTES))
         return content.get("global_step") if isinstance(content, dict) else None
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from linkhold.kept import read_kept
 from linkhold.model import BrokerError
 from linkhold.mqtt.tls import Tls
 
@@ -20,11 +21,15 @@ def password_of(broker: BrokerSettings | AlertmanagerSettings) -> str | None:
     if not broker.password_file:
         return None
     try:
-        with Path(broker.password_file).open(encoding="utf-8") as file:
-            return file.readline(MAX_PASSWORD_BYTES).rstrip("\r\n")
+        return first_line(Path(broker.password_file))
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no text"
+        reason = error.strerror if isinstance(error, OSError) else "no text, or too large"
         raise BrokerError(f"password file {broker.password_file}: {reason}") from error
+
+
+def first_line(path: Path) -> str:
+    """Return the first line of a file with a secret; raises OSError and ValueError."""
+    return read_kept(path, MAX_PASSWORD_BYTES).decode("utf-8").partition("\n")[0].rstrip("\r")
 
 
 def tls_of(broker: BrokerSettings) -> Tls | None:

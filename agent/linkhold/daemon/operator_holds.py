@@ -38,6 +38,8 @@ NAME_S = 3.0
 """For a name of a user or group: a directory service may be behind a network that is down."""
 SHOWN_JOBS = 10
 PROC = Path("/proc")
+BEYOND_S = 1e9
+"""Longer than any hold; a whole number may be too large to be seconds at all."""
 NO_LOGIN = (1 << 32) - 1
 """(uid_t) -1: the process comes from no login (linux/audit.h, AUDIT_UID_UNSET)."""
 
@@ -175,4 +177,4 @@ def _text(request: Mapping[str, Any], name: str) -> str:
 def _seconds(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise LinkholdError(f"for: {value!r} is no number of seconds")
-    return float(value)
+    return float(min(value, BEYOND_S))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from linkhold.config.access import MAX_PASSWORD_BYTES, password_of, tls_of
+from linkhold.config.access import first_line, password_of, tls_of
 from linkhold.mqtt import Connection
 from linkhold.sensors.mqtt_power import Broker, MqttPowerSensor
 from linkhold.sensors.nut import NutSensor, NutServer
@@ -55,7 +55,7 @@ class Upsd:
                 asked.port,
                 tuple(self.names),
                 user=asked.user,
-                password=_password(asked.password_file) if asked.user else "",
+                password=first_line(Path(asked.password_file)) if asked.user else "",
                 login=asked.login,
                 tls=_context(asked.tls) if asked.tls is not None else None,
                 poll_s=self.poll_s,
@@ -116,11 +116,6 @@ def _broker(settings: BrokerSettings) -> Broker:
         return connection
 
     return Broker(f"{settings.host}:{settings.tcp_port}", connect)
-
-
-def _password(path: str) -> str:
-    with Path(path).open(encoding="utf-8") as file:
-        return file.readline(MAX_PASSWORD_BYTES).rstrip("\r\n")
 
 
 def _context(tls: TlsSettings) -> ssl.SSLContext:

@@ -65,7 +65,7 @@ def started_data(
     identity = context.identity
     absent_s = None
     if stored and stored.get("boot_id") == identity.boot_id:
-        with contextlib.suppress(KeyError, TypeError):
+        with contextlib.suppress(KeyError, TypeError, OverflowError):
             absent_s = round((identity.started.mono_ns - stored["mono_ns"]) / 1e9, 1)
     return {
         "version": __version__,

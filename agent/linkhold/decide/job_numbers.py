@@ -18,15 +18,24 @@ FORGET_JOB_S = 3600.0
 """A job without processes keeps its sums: it may be started again."""
 MOST_JOBS, MOST_JOBS_OF_A_USER = 64, 16
 MOST_PROCESSES, MOST_PROCESSES_OF_A_USER = 512, 256
+MOST_ENDED = 32
+"""Of a job's ended processes are known by name: one that was only frozen is not counted twice."""
 
 _Key = tuple[int, JobLabel]
 
 
 @dataclass(slots=True)
 class _Job:
-    ended: Numbers = field(default_factory=Numbers)
+    older: Numbers = field(default_factory=Numbers)
+    ended: dict[str, Numbers] = field(default_factory=dict)
     heard_ns: int = 0
     processes: dict[str, tuple[int, Numbers]] = field(default_factory=dict)
+
+    def end(self, process: str) -> None:
+        """Take a process for ended; of those ended long ago only the sum is kept."""
+        self.ended[process] = self.processes.pop(process)[1]
+        while len(self.ended) > MOST_ENDED:
+            self.older += self.ended.pop(next(iter(self.ended)))
 
 
 class Jobs:
@@ -45,6 +54,7 @@ class Jobs:
         if job is None:
             job = self._jobs[key] = _Job()
         job.heard_ns = now_ns
+        job.ended.pop(process, None)  # it had only been frozen: it tells its whole count again
         job.processes[process] = (now_ns, numbers)
 
     def sums(self, now_ns: int) -> tuple[JobNumbers, ...]:
@@ -58,10 +68,9 @@ class Jobs:
     def forget(self, now_ns: int) -> None:
         """Add processes that have ended to their job's sum, and drop jobs of long ago."""
         for job in self._jobs.values():
-            for process, (heard_ns, numbers) in tuple(job.processes.items()):
+            for process, (heard_ns, _) in tuple(job.processes.items()):
                 if now_ns - heard_ns > FORGET_S * 1e9:
-                    job.ended += numbers
-                    del job.processes[process]
+                    job.end(process)
         self._jobs = {
             key: job
             for key, job in self._jobs.items()
@@ -78,9 +87,23 @@ class Jobs:
             raise LinkholdError("no more processes are counted on this node")
         if key in self._jobs:
             return
-        if jobs[uid] >= MOST_JOBS_OF_A_USER or len(self._jobs) >= MOST_JOBS:
+        own = jobs[uid] >= MOST_JOBS_OF_A_USER
+        if (own or len(self._jobs) >= MOST_JOBS) and not self._drop_ended(uid if own else None):
             raise LinkholdError("no more jobs are counted on this node")
+
+    def _drop_ended(self, uid: int | None) -> bool:
+        """Make room for a job: drop the one (of a user) that ended first; tell if there was one."""
+        ended = [
+            (job.heard_ns, key)
+            for key, job in self._jobs.items()
+            if not job.processes and uid in (None, key[0])
+        ]
+        if not ended:
+            return False
+        del self._jobs[min(ended, key=lambda one: one[0])[1]]
+        return True
 
 
 def _total(job: _Job) -> Numbers:
-    return sum((numbers for _, numbers in job.processes.values()), job.ended)
+    living = (numbers for _, numbers in job.processes.values())
+    return sum((*living, *job.ended.values()), job.older)

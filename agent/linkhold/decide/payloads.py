@@ -40,10 +40,12 @@ def explain_row(row: Mapping[str, Any]) -> dict[str, Any]:
     Raises LinkholdError for a row that cannot be read: no object, or a kind that is not known.
     """
     kind = row.get("kind")
+    if not isinstance(kind, str):
+        raise LinkholdError(f"kind: expected one of {', '.join(KINDS)}")
     if kind in CLOUD_KINDS:
-        found = _explain_notice(str(kind), row)
+        found = _explain_notice(kind, row)
     elif kind in KINDS:
-        found = _explain_power(str(kind), row)
+        found = _explain_power(kind, row)
     else:
         raise LinkholdError(f"kind: {kind!r} is not one of {', '.join(KINDS)}")
     return {"id": row.get("id"), **found}

@@ -27,7 +27,7 @@ from linkhold.decide.reach_values import (
     Step,
     Verdict,
 )
-from linkhold.model.probes import CauseKind, Heard
+from linkhold.model.probes import CauseKind, Heard, without_query
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -148,7 +148,7 @@ def _hear(
     if answer.heard in DOUBTFUL or (aim.strict and answer.heard is not Heard.ANSWERS):
         unheard = aim.given and aim.name not in known
         lost = Verdict.MUTE if unheard else Verdict.DEAD
-        return _miss(rules, line, lost, f"{aim.target}: {answer.detail}", now_ns)
+        return _miss(rules, line, lost, f"{without_query(aim.target)}: {answer.detail}", now_ns)
     good = line.good + 1
     line = replace(line, misses=0, blind=0, good=good, rtt_ms=answer.rtt_ms)
     if line.verdict is Verdict.DEAD and good < REVIVED:

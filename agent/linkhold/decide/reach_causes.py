@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkhold.decide.reach_values import Kind, Line, Memory, Verdict
-from linkhold.model.probes import Cause, CauseKind, Probed
+from linkhold.model.probes import Cause, CauseKind, Probed, without_query
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +59,7 @@ def _probed(memory: Memory, aim: Aim, line: Line) -> Probed:
     return Probed(
         name=aim.name,
         kind=aim.kind.value,
-        target=aim.target,
+        target=without_query(aim.target),
         link=aim.link,
         verdict=line.verdict.value,
         reason=line.reason if aim.how else NOBODY,

@@ -23,6 +23,9 @@ from linkhold.wire.stored import parse_node_state
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+NS_DIGITS = 20
+"""A moment in nanoseconds has fewer digits."""
+
 
 def restore(context: Context, document: Mapping[str, Any] | None, now: Moment) -> Memory:
     """Return the memory to start with: from ``document`` if it is of this boot, else empty.
@@ -66,6 +69,6 @@ def _battery(state: NodeState, *, raw: bool) -> Debounced:
     """Return the damped power failure: it still counts while its checkpoint was asked for."""
     asked = state.advice.checkpoint
     prefix, _, began = (asked.id if asked else "").rpartition("-")
-    if prefix == "power" and began.isdigit():
+    if prefix == "power" and began.isdecimal() and len(began) < NS_DIGITS:
         return Debounced(raw, state.power_since.mono_ns, active=True, began_ns=int(began))
     return Debounced(raw, state.power_since.mono_ns, raw, state.power_since.mono_ns)

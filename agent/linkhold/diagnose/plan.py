@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from linkhold.config.forms import form_problem
 from linkhold.config.paths import MetadataProbe
 from linkhold.model import LinkholdError
+from linkhold.model.probes import without_query
 from linkhold.sensors.kmsg import DEVICE
 from linkhold.survey import training
 from linkhold.survey.files import Reader
@@ -140,7 +141,7 @@ def _of_url(text: str, scheme: str, rest: str) -> Aim:
     if form_problem("host", host):
         raise LinkholdError(f"--target {text!r} names no host; allowed: http(s)://host[:port]/...")
     _check_literal(text, host)
-    return Aim(text, "http", host, port or PORTS_OF[scheme], text)
+    return Aim(without_query(text), "http", host, port or PORTS_OF[scheme], text)
 
 
 def _host_and_port(text: str) -> tuple[str, int]:

@@ -43,6 +43,7 @@ _FIELDS = (
     "mark",
 )
 _ROW = attrgetter(*_FIELDS)
+_ADDRESSES = frozenset({_FIELDS.index("local"), _FIELDS.index("remote")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,15 @@ def answered(document: list[dict[str, Any]]) -> list[Visited]:
 
 
 def _connections(rows: list[list[Any]] | None) -> tuple[Connection, ...] | None:
-    return None if rows is None else tuple(Connection(*row) for row in rows)
+    """Return the connections of the helper's rows: two addresses among numbers."""
+    if rows is None:
+        return None
+    for row in rows:
+        if not all(
+            isinstance(value, str if at in _ADDRESSES else int) for at, value in enumerate(row)
+        ):
+            raise TypeError("a connection of another form")
+    return tuple(Connection(*row) for row in rows)
 
 
 def _visit_of(document: Mapping[str, Any]) -> Visit:

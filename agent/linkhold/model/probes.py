@@ -43,6 +43,12 @@ class Answer:
         return self.heard in (Heard.ANSWERS, Heard.REFUSED)
 
 
+def without_query(target: str) -> str:
+    """Return a target as it may be told: the query of a URL may be a key or a signature."""
+    place, query, _ = target.partition("?")
+    return f"{place}?***" if query else target
+
+
 class CauseKind(str, Enum):
     """Why the network is no better, as events and alerts call it."""
 

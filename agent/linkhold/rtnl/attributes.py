@@ -58,8 +58,8 @@ def u32(kind: int, value: int) -> bytes:
 
 
 def text(kind: int, value: str) -> bytes:
-    """Return an attribute that is a C string."""
-    return pack(kind, value.encode() + b"\0")
+    """Return an attribute that is a C string, of the kernel's own bytes where it is no UTF-8."""
+    return pack(kind, value.encode("utf-8", "surrogateescape") + b"\0")
 
 
 def nest(kind: int, *inner: bytes) -> bytes:

@@ -11,6 +11,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from linkhold.rtnl import attributes as nla
+from linkhold.rtnl.framing import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,8 +72,15 @@ def decode(data: bytes, span: nla.Span, table: Mapping[str, tuple[int, str]]) ->
 def _value(data: bytes, span: nla.Span, kind: str) -> object:
     raw = data[span[0] : span[1]]
     if kind in _PLAIN:
+        if len(raw) != struct.calcsize(_PLAIN[kind]):
+            raise Malformed("an option of a bond has a wrong size")
         return struct.unpack(_PLAIN[kind], raw)[0]
     if kind == "mac":
         return raw.hex(":")
     inner = nla.attributes(data, *span)
-    return tuple(socket.inet_ntop(_FAMILY[kind], data[a:b]) for _, (a, b) in sorted(inner.items()))
+    try:
+        return tuple(
+            socket.inet_ntop(_FAMILY[kind], data[a:b]) for _, (a, b) in sorted(inner.items())
+        )
+    except ValueError as error:
+        raise Malformed("a target of a bond is no address") from error

@@ -197,6 +197,8 @@ def _verdict(data: bytes, message: Message) -> Verdict:
     # The request follows the errno: only its header where the kernel caps it, else all of it.
     start = message.start + 4
     size = _HEADER.size
+    if message.end - start < size:
+        return Verdict(code)
     if not message.flags & NLM_F_CAPPED and code:
         size = (struct.unpack_from("=I", data, start)[0] + 3) & ~3
     found = attributes(data, start + size, message.end)

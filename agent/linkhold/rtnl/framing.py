@@ -33,6 +33,8 @@ SO_RCVBUFFORCE = 33
 # The kernel caps a part of a dump at 32 KiB (netlink_recvmsg); a notification is below 8 KiB.
 DATAGRAM_BYTES = 65536
 
+MAX_ERRNO = 4095
+
 _HEADER = struct.Struct("=IHHII")
 _ERRNO = struct.Struct("=i")
 
@@ -70,10 +72,14 @@ def messages(data: bytes) -> Iterator[Message]:
 
 
 def error_of(data: bytes, message: Message) -> int:
-    """Return the errno in an NLMSG_ERROR or NLMSG_DONE; 0 for success or none."""
+    """Return the errno in an NLMSG_ERROR or NLMSG_DONE; 0 for success or none.
+
+    What is no number of an error (above MAX_ERRNO, linux/err.h) is EPROTO.
+    """
     if message.end - message.start < _ERRNO.size:
         return 0
-    return -int(_ERRNO.unpack_from(data, message.start)[0])
+    code = -int(_ERRNO.unpack_from(data, message.start)[0])
+    return code if 0 <= code <= MAX_ERRNO else errno.EPROTO
 
 
 class NetlinkSocket:

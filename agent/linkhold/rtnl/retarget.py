@@ -22,6 +22,7 @@ from linkhold.model.look import (
     LookedRule,
 )
 from linkhold.rtnl.attributes import each, pack, text, u32
+from linkhold.rtnl.framing import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -53,6 +54,7 @@ NHA_OF_A_GROUP = frozenset({1, 2, 3})
 
 _RTMSG_FLAGS = struct.Struct("=I")
 _INDEX = struct.Struct("=I")
+_CACHEINFO = struct.Struct("=IIi")
 _NEXTHOP = struct.Struct("=HBBi")
 
 
@@ -98,7 +100,7 @@ def address(one: LookedAddress, source: str, target: str) -> Template:
     for kind, (start, end) in each(one.raw, 8, len(one.raw)):
         value = one.raw[start:end]
         if kind == IFA_LABEL:
-            label = value.rstrip(b"\0").decode()
+            label = value.rstrip(b"\0").decode("utf-8", "surrogateescape")
             body.add(text(kind, target + label.removeprefix(source)))
         elif kind == IFA_FLAGS:
             body.add(u32(kind, one.flags & SETTABLE_FLAGS))
@@ -120,7 +122,7 @@ def route(one: LookedRoute, names: Mapping[int, str], metric: int = 0) -> Templa
         if one.nexthop_id and kind in HOPS:
             continue
         if kind == RTA_OIF:
-            body.add_index(kind, names[_INDEX.unpack(value)[0]])
+            body.add_index(kind, names[_index(value)])
         elif kind == RTA_PRIORITY and metric:
             body.add(u32(kind, metric))
         elif kind == RTA_MULTIPATH:
@@ -132,9 +134,17 @@ def route(one: LookedRoute, names: Mapping[int, str], metric: int = 0) -> Templa
     return body.done()
 
 
+def _index(value: bytes) -> int:
+    if len(value) != _INDEX.size:
+        raise Malformed("the interface of a route is no number")
+    return int(_INDEX.unpack(value)[0])
+
+
 def _expiry(body: _Body, cacheinfo: bytes) -> None:
     """Keep how long an IPv6 route lives: struct rta_cacheinfo counts it in USER_HZ ticks."""
-    ticks = struct.unpack_from("=IIi", cacheinfo)[2]
+    if len(cacheinfo) < _CACHEINFO.size:
+        raise Malformed("the lifetime of a route is cut off")
+    ticks = _CACHEINFO.unpack_from(cacheinfo)[2]
     if ticks > 0:
         body.add(u32(RTA_EXPIRES, max(1, ticks // USER_HZ)))
 
@@ -159,7 +169,7 @@ def rule(one: LookedRule, renamed: Callable[[str], str]) -> Template:
     for kind, (start, end) in each(one.raw, 12, len(one.raw)):
         value = one.raw[start:end]
         if kind in {FRA_IIFNAME, FRA_OIFNAME}:
-            body.add(text(kind, renamed(value.rstrip(b"\0").decode())))
+            body.add(text(kind, renamed(value.rstrip(b"\0").decode("utf-8", "surrogateescape"))))
         else:
             body.add(pack(kind, value))
     return body.done()

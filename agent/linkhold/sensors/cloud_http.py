@@ -278,5 +278,8 @@ def _ends_where_it_says(response: Response) -> bool:
     return (
         headers.get("connection", "").lower() != "close"
         and "transfer-encoding" not in headers
-        and (response.status in BODILESS or (length.isdigit() and int(length) <= MAX_BODY_BYTES))
+        and (
+            response.status in BODILESS
+            or (_LENGTH.fullmatch(length) is not None and int(length) <= MAX_BODY_BYTES)
+        )
     )

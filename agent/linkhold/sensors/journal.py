@@ -145,7 +145,7 @@ class JournalSensor:
         self.counters["kernel_log_records"] += 1
         self._last += 1
         # journald keeps what user space wrote to /dev/kmsg under the kernel's transport too.
-        if int(entry.get("SYSLOG_FACILITY", 0) or 0) != 0:
+        if _number(entry.get("SYSLOG_FACILITY"), 0) != 0:
             self.counters["kernel_log_foreign"] += 1
             return None
         text = str(entry.get("MESSAGE", ""))
@@ -155,11 +155,19 @@ class JournalSensor:
         return Record(
             sequence=self._last,
             at_us=_microseconds(stamp),
-            level=int(entry.get("PRIORITY", 6)),
+            level=_number(entry.get("PRIORITY"), 6),
             facility=0,
             text=text,
             device=str(entry.get("_KERNEL_DEVICE", "")),
         )
+
+
+def _number(value: Any, otherwise: int) -> int:
+    """Return a field as a number; one that repeats in its entry is a list, and means nothing."""
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return otherwise
 
 
 def _microseconds(stamp: Any) -> int:
@@ -167,5 +175,5 @@ def _microseconds(stamp: Any) -> int:
     total = getattr(stamp, "total_seconds", None)
     try:
         return round(total() * 1e6) if total is not None else int(stamp)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return 0

@@ -33,7 +33,7 @@ OVERRUNS = 16
 KERNEL = 0
 """The facility of the kernel's own records; user space cannot write it (devkmsg_write)."""
 
-_HEAD = re.compile(rb"(\d+),(\d+),(\d+),[^;]*;([^\n]*)(?:\n|$)")
+_HEAD = re.compile(rb"(\d{1,10}),(\d{1,20}),(\d{1,20}),[^;]*;([^\n]*)(?:\n|$)")
 _DEVICE = re.compile(rb"^ DEVICE=(.*)$", re.MULTILINE)
 
 

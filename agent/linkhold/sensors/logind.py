@@ -124,17 +124,11 @@ class LogindSensor:
         self._report = replace(self._report, locked=True)
 
     async def _looked(self, bus: SystemBus) -> LogindReport:
-        (values,) = await bus.call(PROPERTIES, "GetAll", "s", (MANAGER[2],))
-        plain = {name: value for name, (_, value) in values.items()}
-        kind, at_us = plain.get("ScheduledShutdown", ("", 0))
-        planned = bool(kind) and 0 < at_us < 1 << 63
-        return LogindReport(
-            preparing=plain.get("PreparingForShutdown") is True,
-            scheduled=str(kind) if planned else "",
-            at_s=at_us / 1e6 if planned else None,
-            delay_s=float(plain.get("InhibitDelayMaxUSec", 5_000_000)) / 1e6,
-            locked=self._lock is not None,
-        )
+        answer = await bus.call(PROPERTIES, "GetAll", "s", (MANAGER[2],))
+        try:
+            return replace(reported(answer), locked=self._lock is not None)
+        except (TypeError, AttributeError, OverflowError):
+            raise ValueError("the answer is not that of logind") from None
 
     def _fail(self, report: Callable[[LogindReport], None], error: BaseException) -> None:
         self.counters["logind_failures"] += 1
@@ -144,3 +138,20 @@ class LogindSensor:
             text = error.strerror
         self._report = LogindReport(locked=self._lock is not None)
         report(replace(self._report, error=f"logind at {self._bus_path}: {text}"))
+
+
+def reported(answer: tuple[Any, ...]) -> LogindReport:
+    """Return what an answer to GetAll says.
+
+    Raises ValueError, TypeError, AttributeError or OverflowError for an answer of another form.
+    """
+    (values,) = answer
+    plain = {name: value for name, (_, value) in values.items()}
+    kind, at_us = plain.get("ScheduledShutdown", ("", 0))
+    planned = bool(kind) and 0 < at_us < 1 << 63
+    return LogindReport(
+        preparing=plain.get("PreparingForShutdown") is True,
+        scheduled=str(kind) if planned else "",
+        at_s=at_us / 1e6 if planned else None,
+        delay_s=float(plain.get("InhibitDelayMaxUSec", 5_000_000)) / 1e6,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from linkhold.kept import read_kept
 from linkhold.model.kernel_log import Position
 from linkhold.store.statefile import StateFile
 
@@ -29,10 +30,9 @@ class LogPosition:
     def load(self) -> Position | None:
         """Return what was saved; None when nothing was, or nothing that makes sense."""
         try:
-            with self._path.open("rb") as file:
-                document = json.loads(file.read(FILE_BYTES))
+            document = json.loads(read_kept(self._path, FILE_BYTES))
             boot_id, sequence, cursor = (document[key] for key in ("boot_id", "seq", "cursor"))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
         sound = isinstance(boot_id, str) and isinstance(cursor, str) and type(sequence) is int
         return Position(boot_id, sequence, cursor) if sound else None

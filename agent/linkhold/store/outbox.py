@@ -109,6 +109,8 @@ def entry_of(identity: Identity, event: Event) -> Entry:
 
 
 COLUMNS = "row, id, session, seq, type, subject, severity, wall_s, payload, status, code, attempts"
+_TEXTS = (1, 2, 4, 5)
+"""Where the columns id, session, type and subject are."""
 _INSERT = (
     "INSERT INTO event (id, session, seq, type, subject, severity, wall_s, payload, status, code,"
     " attempts) VALUES (?,?,?,?,?,?,?,?,?,?,?)"
@@ -294,8 +296,11 @@ def _values(stored: Stored) -> tuple[Any, ...]:
 
 def _stored(row: tuple[Any, ...]) -> Stored:
     try:
-        severity, wall_s, payload = Severity(row[6]), float(row[7]), bytes(row[8])
-        entry = Entry(row[1], row[2], int(row[3]), row[4], row[5], severity, wall_s, payload)
+        # bytes() of a number would be as many zeros: a damaged column must not cost the memory.
+        payload = row[8] if isinstance(row[8], bytes) else str(row[8]).encode()
+        id_, session, type_, subject = (str(row[at]) for at in _TEXTS)
+        severity, wall_s = Severity(row[6]), float(row[7])
+        entry = Entry(id_, session, int(row[3]), type_, subject, severity, wall_s, payload)
         return Stored(row[0], entry, Status(row[9]), int(row[10]), int(row[11]))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise sqlite3.DatabaseError(f"event {row[0]} is damaged: {error}") from error

@@ -8,10 +8,11 @@ import sqlite3
 import stat
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from linkhold.model import StoreError
-from linkhold.store.outbox import COLUMNS, Outbox
+from linkhold.store.outbox import Outbox
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,11 +53,6 @@ CREATE TRIGGER event_marked AFTER UPDATE OF status ON event BEGIN
     UPDATE total SET rows = rows + 1, bytes = bytes + length(new.payload)
         WHERE status = new.status; END;
 """
-_COLUMNS_CHECK = (
-    f"SELECT {COLUMNS} FROM event LIMIT 1",  # noqa: S608
-    "SELECT key, value FROM kept LIMIT 1",
-    "SELECT status, rows, bytes FROM total LIMIT 1",
-)
 
 
 class _Damaged(Exception):
@@ -86,7 +82,7 @@ def open_store(state_dir: Path, settings: OutboxSettings) -> OpenedStore:
     try:
         outbox, problem = open_outbox(state_dir, settings)
         return OpenedStore(outbox, outbox.baseline(), outbox.last_position(), problem)
-    except (StoreError, OSError, sqlite3.Error) as error:
+    except (StoreError, OSError, sqlite3.Error, UnicodeDecodeError) as error:
         return OpenedStore(None, problem=reason_of(error))
 
 
@@ -155,10 +151,10 @@ def _connect(path: Path) -> sqlite3.Connection:
             database.execute("PRAGMA auto_vacuum = INCREMENTAL").fetchall()
         _configure(database)
         _prepare(database, path.stat().st_size)
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         database.close()
         if is_damage(error):
-            raise _Damaged(str(error)) from error
+            raise _Damaged(worded(error)) from error
         raise
     except BaseException:
         database.close()
@@ -167,8 +163,13 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def is_damage(error: Exception) -> bool:
-    """Tell a damaged file from a disk that refuses: Python has a class of its own for the rest."""
-    return type(error) is sqlite3.DatabaseError
+    """Tell a damaged file from a disk that refuses: Python has a class of its own for the rest.
+
+    SQLite's own words have damaged bytes in them where the schema is damaged, and a damaged head
+    of the file is an error like any other to it.
+    """
+    damage = type(error) in {sqlite3.DatabaseError, UnicodeDecodeError}
+    return damage or str(error) == "unsupported file format"
 
 
 def _check_regular(path: Path) -> None:
@@ -204,11 +205,26 @@ def _prepare(database: sqlite3.Connection, size: int) -> None:
         found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
         if found != "ok":
             raise _Damaged(str(found).replace("\n", " "))
-    try:
-        for query in _COLUMNS_CHECK:
-            database.execute(query).fetchall()
-    except sqlite3.OperationalError as error:
-        raise _Damaged(f"not the schema of version {VERSION}: {error}") from error
+    if _schema(database) != _wanted_schema():
+        raise _Damaged(f"not the schema of version {VERSION}")
+
+
+def _schema(database: sqlite3.Connection) -> set[tuple[str, str]]:
+    """Return tables, indexes and triggers with their SQL, however it is broken into lines."""
+    rows = database.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+    return {(str(name), " ".join(str(sql).split())) for name, sql in rows}
+
+
+@lru_cache(maxsize=1)
+def _wanted_schema() -> set[tuple[str, str]]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(_SCHEMA)
+        return _schema(database)
+
+
+def worded(error: Exception) -> str:
+    """Return what SQLite says of a damaged file."""
+    return "its schema is damaged" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 def read_history(state_dir: Path, since_wall_s: float, limit: int) -> list[bytes]:
@@ -222,10 +238,17 @@ def read_history(state_dir: Path, since_wall_s: float, limit: int) -> list[bytes
         " ORDER BY row DESC LIMIT ?) ORDER BY row"
     )
     try:
+        _check_regular(path)  # SQLite would wait for whoever writes to a FIFO
+    except (_Damaged, OSError) as error:
+        raise StoreError(f"{path}: {error}") from error
+    try:
         with contextlib.closing(
             sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         ) as database:
-            return [bytes(payload) for (payload,) in database.execute(query, (since_wall_s, limit))]
+            found = database.execute(query, (since_wall_s, limit))
+            return [payload for (payload,) in found if isinstance(payload, bytes)]
+    except UnicodeDecodeError:
+        raise StoreError(f"{path}: is damaged; an agent sets it aside when it starts") from None
     except sqlite3.Error as error:
         why = "no outbox there" if not path.exists() else reason_of(error)
         if "locked" in why:

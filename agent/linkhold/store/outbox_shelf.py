@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from linkhold.model import StoreError
 from linkhold.store.outbox import Mark, Outbox, ReplayRequest, Status, Stored
-from linkhold.store.outbox_file import FILE_NAME, OpenedStore, is_damage, reason_of, set_aside
+from linkhold.store.outbox_file import (
+    FILE_NAME,
+    OpenedStore,
+    is_damage,
+    reason_of,
+    set_aside,
+    worded,
+)
 from linkhold.store.outbox_ring import Losses, Ring
 
 if TYPE_CHECKING:
@@ -176,7 +183,7 @@ class Shelf:
         except OSError as problem:
             self._fall_back(f"{error}; {reason_of(problem)}", now_s)
             return
-        self.damage.append(f"{error}; kept as {kept.name}")
+        self.damage.append(f"{worded(error)}; kept as {kept.name}")
         self._baseline = self._newest
         self.open(now_s)
 
@@ -263,7 +270,7 @@ class Shelf:
             return default
         try:
             return call(self._outbox)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             if is_damage(error):
                 self._replace_damaged(error, self.retry_at_s)
             return default

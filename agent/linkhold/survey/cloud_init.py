@@ -9,10 +9,11 @@ counts: the kernel's command line, then what the initramfs wrote (/run/net-*.con
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
+from linkhold.config.document import compose
 from linkhold.model.survey import CloudInit, Known
 
 if TYPE_CHECKING:
@@ -121,19 +122,24 @@ def _setting(reader: Reader) -> _Setting:
         text = reader.text(path)
         if text is None:
             continue
-        try:
-            network = _network(yaml.safe_load(text))
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            unread.append(f"{path}: {' '.join(str(error).split())[:120]}")
+        # Not yaml.safe_load(): aliases and nesting cost it time and memory without end.
+        document = compose(text.encode("utf-8", "replace"))
+        if document.mistakes:
+            line, problem = document.mistakes[0]
+            unread.append(f"{path}:{line}: {' '.join(problem.split())[:120]}")
             continue
-        if network is not None:
-            found = _Setting(path, disabled=network.get("config") == "disabled")
+        network = _mapping(document.root).get("network")
+        if isinstance(network, yaml.MappingNode):
+            config = _mapping(network).get("config")
+            disabled = isinstance(config, yaml.ScalarNode) and config.value == "disabled"
+            found = _Setting(path, disabled=disabled)
     return _Setting(found.file, found.disabled, tuple(unread))
 
 
-def _network(document: Any) -> dict[str, Any] | None:
-    network = document.get("network") if isinstance(document, dict) else None
-    return network if isinstance(network, dict) else None
+def _mapping(node: yaml.Node | None) -> dict[str, yaml.Node]:
+    """Return the entries of a mapping by key; none of anything else."""
+    entries = node.value if isinstance(node, yaml.MappingNode) else []
+    return {str(key.value): value for key, value in entries}
 
 
 def _outputs(reader: Reader) -> tuple[str, ...]:

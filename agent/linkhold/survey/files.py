@@ -38,6 +38,8 @@ class Reader:
         except OSError as error:
             self.problems.append(f"{name}: {error.strerror}")
             return None
+        except ValueError:  # a name from another file, with a NUL byte in it
+            return None
 
     def text(self, name: str) -> str | None:
         """Return a file's text, bytes that are no UTF-8 shown as escapes; None as for ``raw``."""
@@ -54,7 +56,7 @@ class Reader:
                 return file.read(4096).decode("utf-8", "backslashreplace").strip(" \t\r\n\0")
         except PermissionError:
             self.problems.append(f"{name}: may not be read")
-        except OSError:
+        except (OSError, ValueError):
             pass
         return ""
 
@@ -66,7 +68,7 @@ class Reader:
         try:
             with os.scandir(self.path(folder)) as entries:
                 found = sorted(entry.name for entry in islice(entries, FOLDER_ENTRIES + 1))
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError, ValueError):
             return []
         except OSError as error:
             self.problems.append(f"{folder}: {error.strerror}")
@@ -85,7 +87,7 @@ class Reader:
         """Return what a symbolic link says; empty when it is none or may not be read."""
         try:
             return str(self.path(name).readlink())
-        except OSError:
+        except (OSError, ValueError):
             return ""
 
     def exists(self, name: str) -> bool:

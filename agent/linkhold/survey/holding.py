@@ -6,6 +6,7 @@ nm-settings-keyfile(5) and the lease files of NetworkManager 1.42.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 NETIF = Path("/run/systemd/netif")
 NM_LEASES = Path("/var/lib/NetworkManager")
-IAID_END = 10
-"""Hexadecimal digits up to the end of the IAID in a client identifier of type 255 (RFC 4361)."""
+_CLIENT_ID = re.compile(r"ff([0-9a-f]{8})[0-9a-f]")
+"""A client identifier of type 255: the IAID, then the DUID (RFC 4361)."""
 
 
 def of(owner: Owner | None, index: int) -> Holding:
@@ -73,8 +74,8 @@ def dhcp_client(index: int, netif: Path = NETIF) -> dict[str, str]:
     client to the server. The lease file has the identity that was used: ff, IAID, DUID.
     """
     for key, value in _pairs(netif / "leases" / str(index)):
-        if key == "CLIENTID" and value.lower().startswith("ff") and len(value) > IAID_END:
-            return {"IAID": str(int(value[2:IAID_END], 16))}
+        if key == "CLIENTID" and (found := _CLIENT_ID.match(value.lower())):
+            return {"IAID": str(int(found[1], 16))}
     return {}
 
 

@@ -32,4 +32,4 @@ def visit(visits: Iterable[Visit], timeout_s: float = VISIT_S) -> list[Visited]:
     try:
         return answered(document)
     except (KeyError, TypeError, ValueError) as error:
-        raise Unavailable(f"the namespace helper answered nonsense: {error}") from error
+        raise Unavailable("the namespace helper answered what is no answer of its own") from error

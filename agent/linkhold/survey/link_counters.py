@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import struct
 
-from linkhold.rtnl.attributes import attributes
 from linkhold.rtnl.framing import RTM_GETLINK
 from linkhold.survey import routes
 from linkhold.survey.links import IFINFO, IFLA_IFNAME
@@ -26,7 +25,7 @@ def counters() -> dict[str, dict[str, int]]:
     """Return the counters of each link by name; raises :class:`routes.NoAnswer`."""
     found = {}
     for data in routes.listed(RTM_GETLINK, IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
-        places = attributes(data, IFINFO.size, len(data))
+        places = routes.parts(data, IFINFO.size)
         if IFLA_IFNAME not in places or IFLA_STATS64 not in places:
             continue
         start, end = places[IFLA_IFNAME]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from linkhold.rtnl.attributes import attributes
-from linkhold.rtnl.framing import RTM_GETLINK
+from linkhold.rtnl.framing import RTM_GETLINK, Malformed
 from linkhold.survey import routes
 
 if TYPE_CHECKING:
@@ -42,10 +42,13 @@ def facts() -> dict[str, LinkFacts]:
     """Return all links of this network namespace by name; raises :class:`routes.NoAnswer`."""
     found = {}
     for data in routes.listed(RTM_GETLINK, IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
-        places = attributes(data, IFINFO.size, len(data))
+        places = routes.parts(data, IFINFO.size)
         if IFLA_IFNAME in places:
             index = int(IFINFO.unpack_from(data)[2])
-            found[_text(data, places[IFLA_IFNAME])] = _facts(index, data, places)
+            try:
+                found[_text(data, places[IFLA_IFNAME])] = _facts(index, data, places)
+            except Malformed as error:
+                raise routes.NoAnswer(str(error)) from error
     return found
 
 

@@ -52,7 +52,7 @@ class Dropped:
 
 
 def chains() -> tuple[Chain, ...]:
-    """Return all chains; raises OSError and :class:`~linkhold.model.HostError`."""
+    """Return all chains; raises OSError, Malformed and :class:`~linkhold.model.HostError`."""
     return tuple(_chain(raw) for raw in _dumped(GETCHAIN))
 
 
@@ -69,7 +69,9 @@ def dropped() -> dict[str, int]:
 def _dumped(kind: int) -> list[bytes]:
     body = HEAD.pack(socket.AF_UNSPEC, 0, 0)
     with Exchange(NETLINK_NETFILTER, "nf_tables") as kernel:
-        return kernel.dump(NFNL_SUBSYS_NFTABLES | kind, body)
+        return [
+            raw for raw in kernel.dump(NFNL_SUBSYS_NFTABLES | kind, body) if len(raw) >= HEAD.size
+        ]
 
 
 def _chain(raw: bytes) -> Chain:

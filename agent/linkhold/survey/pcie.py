@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from linkhold.survey.files import Reader
 
 NET = "/sys/class/net"
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_NUMBER = re.compile(r"\d{1,6}(?:\.\d{1,6})?")
 NONSENSE = frozenset({63, 255})
 """Widths that a card shows which has fallen off the bus (all bits set)."""
 

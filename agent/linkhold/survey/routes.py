@@ -33,6 +33,14 @@ def listed(kind: int, body: bytes) -> list[bytes]:
         raise NoAnswer(str(error)) from error
 
 
+def parts(data: bytes, start: int) -> dict[int, Span]:
+    """Return the attributes of a body that :func:`listed` gave; raises :class:`NoAnswer`."""
+    try:
+        return attributes(data, start, len(data))
+    except Malformed as error:
+        raise NoAnswer(str(error)) from error
+
+
 def interface_to(address: str) -> str:
     """Return the interface by which this host reaches ``address``.
 
@@ -59,8 +67,10 @@ def dhcp_interfaces() -> frozenset[int]:
     """Return the indexes of interfaces that have IPv4 routes from a DHCP lease."""
     indexes = set()
     for route in listed(RTM_GETROUTE, RTMSG.pack(socket.AF_INET, 0, 0, 0, 0, 0, 0, 0, 0)):
+        if len(route) < RTMSG.size:
+            raise NoAnswer("a message body is cut off")
         protocol = RTMSG.unpack_from(route)[5]
-        found = attributes(route, RTMSG.size, len(route))
+        found = parts(route, RTMSG.size)
         if protocol == RTPROT_DHCP and RTA_OIF in found:
             indexes.add(number(route, found[RTA_OIF]))
     return frozenset(indexes)

@@ -47,4 +47,5 @@ def _address(environ: str) -> str:
 
 def _parent(reader: Reader, pid: int) -> int:
     fields = (reader.text(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
-    return int(fields[PARENT_FIELD]) if len(fields) > PARENT_FIELD else 0
+    known = len(fields) > PARENT_FIELD and fields[PARENT_FIELD].isdecimal()
+    return int(fields[PARENT_FIELD]) if known else 0

@@ -11,6 +11,7 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from linkhold.model import HostError
 from linkhold.model.look import (
     Look,
     LookedAddress,
@@ -63,8 +64,15 @@ SYSCTL_FOLDERS = ("net/ipv4/conf", "net/ipv6/conf", "net/ipv4/neigh", "net/ipv6/
 def take(names: Iterable[str] = (), *, root: Path = Path("/")) -> Look:
     """Return the host's network now; ``names`` are interfaces whose sysctls to read as well.
 
-    Raises :class:`~linkhold.model.HostError` where rtnetlink does not answer.
+    Raises :class:`~linkhold.model.HostError` where rtnetlink does not answer, or nonsense.
     """
+    try:
+        return _taken(names, root)
+    except Malformed as error:
+        raise HostError(f"rtnetlink: {error}") from error
+
+
+def _taken(names: Iterable[str], root: Path) -> Look:
     with Exchange() as kernel:
         extended = IFINFO.pack(0, 0, 0, 0, 0) + u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS)
         links = tuple(_link(raw) for raw in kernel.dump(RTM_GETLINK, extended))
@@ -151,7 +159,7 @@ def _token(raw: bytes, found: dict[int, Span]) -> str:
     if socket.AF_INET6 not in families:
         return ""
     token = _bytes(raw, attributes(raw, *families[socket.AF_INET6]), IFLA_INET6_TOKEN)
-    return socket.inet_ntop(socket.AF_INET6, token) if any(token) else ""
+    return _ip(token) if any(token) else ""
 
 
 def _address(raw: bytes) -> LookedAddress | None:
@@ -199,6 +207,8 @@ def _hops(raw: bytes, found: dict[int, Span]) -> tuple[tuple[int, ...], str]:
     indexes, gateways = [], []
     position, end = found[RTA_MULTIPATH]
     while position < end:
+        if position + NEXTHOP.size > end:
+            raise Malformed("a next hop is cut off")
         length, _, _, index = NEXTHOP.unpack_from(raw, position)
         if length < NEXTHOP.size or position + length > end:
             raise Malformed("a next hop is longer than its route")
@@ -237,6 +247,8 @@ def _neighbour(raw: bytes) -> LookedNeighbour | None:
 
 
 def _nexthop(raw: bytes) -> LookedNexthop:
+    if len(raw) < NHMSG_BYTES:
+        raise Malformed("a message body is cut off")
     found = attributes(raw, NHMSG_BYTES, len(raw))
     group = _bytes(raw, found, NHA_GROUP)  # struct nexthop_grp: id, weight
     ids = tuple(one for one, _ in struct.iter_unpack("=II", group[: len(group) & ~7]))

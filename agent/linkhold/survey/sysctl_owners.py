@@ -24,7 +24,8 @@ FOLDERS = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/li
 LAST = "/etc/sysctl.conf"
 TUNED = ("/etc/tuned", "/etc/tuned/profiles", "/usr/lib/tuned", "/usr/lib/tuned/profiles")
 CNI = "/etc/cni/net.d"
-INCLUDES_MOST = 8
+PROFILES_MOST = 64
+"""Profiles that are looked at: they include each other, and an error of theirs has no end."""
 
 
 def owners(reader: Reader, name: str) -> tuple[str, ...]:
@@ -67,14 +68,17 @@ def _assigned(text: str, key: str) -> str | None:
 
 def _tuned(reader: Reader, key: str) -> Iterator[str]:
     active = reader.line("/etc/tuned/active_profile")
+    seen: set[str] = set()
     for profile in active.split():
-        for path, value in _profile(reader, profile, key, INCLUDES_MOST):
+        for path, value in _profile(reader, profile, key, seen):
             yield f"tuned profile {profile}, {path} ({value})"
 
 
-def _profile(reader: Reader, profile: str, key: str, depth: int) -> Iterator[tuple[str, str]]:
-    if "/" in profile or not depth:
+def _profile(reader: Reader, profile: str, key: str, seen: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield what a profile and those that it includes set; each profile is read once."""
+    if "/" in profile or profile in seen or len(seen) >= PROFILES_MOST:
         return
+    seen.add(profile)
     for folder in TUNED:
         path = f"{folder}/{profile}/tuned.conf"
         text = reader.text(path)
@@ -86,7 +90,7 @@ def _profile(reader: Reader, profile: str, key: str, depth: int) -> Iterator[tup
             yield path, value[-1].lstrip("=> ")
         for include in found.get("main", {}).get("include", ()):
             for inner in include.split(","):
-                yield from _profile(reader, inner.strip(), key, depth - 1)
+                yield from _profile(reader, inner.strip(), key, seen)
         return
 
 

@@ -115,6 +115,8 @@ def _stat(reader: Reader, pid: int) -> _Stat | None:
     fields = data[end + 2 :].split()
     if start < 0 or len(fields) < 22 or fields[0] in {b"Z", b"X"}:  # noqa: PLR2004 - proc(5)
         return None
+    if not all(fields[number].isdigit() for number in (1, 6, 19, 21)):
+        return None
     return _Stat(
         pid,
         data[start + 1 : end].decode("utf-8", "backslashreplace"),
@@ -171,8 +173,9 @@ def _process(reader: Reader, stat: _Stat, read: _Read, *, is_launcher: bool) -> 
 def _uid(reader: Reader, pid: int) -> int:
     """Return the real user; the owner of /proc/PID is root where a process is not dumpable."""
     for line in (_bytes(reader, pid, "status", 4096) or b"").splitlines():
-        if line.startswith(b"Uid:"):
-            return int(line.split()[1])
+        words = line.split()
+        if words[:1] == [b"Uid:"] and words[1:] and words[1].isdigit():
+            return int(words[1])
     return 0
 
 

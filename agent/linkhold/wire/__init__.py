@@ -18,13 +18,13 @@ from linkhold.wire.documents import (
     event_id,
     event_line,
     from_rfc3339,
-    load_json,
     parse_event,
     parse_state,
     rfc3339,
     source_of,
     wrap_state,
 )
+from linkhold.wire.reading import load_json
 from linkhold.wire.topics import (
     ROOT,
     birth_topic,

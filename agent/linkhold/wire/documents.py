@@ -28,6 +28,7 @@ from linkhold.model import (
     WireError,
 )
 from linkhold.wire.catalogue import CATALOGUE, COMMON
+from linkhold.wire.reading import flaw, load_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -173,18 +174,6 @@ class StateView:
         return (now_mono_ns - self.mono_ns) / 1e9
 
 
-def load_json(payload: bytes | str) -> Any:
-    """Parse JSON from outside; raises :class:`WireError` for whatever is wrong with it."""
-    try:
-        return json.loads(payload, parse_constant=_no_such_number)
-    except (ValueError, RecursionError) as error:
-        raise WireError(f"no JSON: {error}") from error
-
-
-def _no_such_number(name: str) -> None:
-    raise WireError(f"no JSON: {name} is no number in JSON")
-
-
 def parse_state(payload: bytes) -> StateView:
     """Read a state: either the bare document (state file) or its CloudEvent (topic).
 
@@ -200,8 +189,10 @@ def parse_state(payload: bytes) -> StateView:
         raise WireError("no linkhold state of schema 1")
     try:
         return _view(outer)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise WireError(f"state document: {type(error).__name__}: {error}") from error
+    except (
+        KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
+    ) as error:  # fmt: skip
+        raise WireError(f"state document: {flaw(error)}") from error
 
 
 def _view(document: dict[str, Any]) -> StateView:
@@ -331,15 +322,29 @@ def parse_event(payload: bytes | str) -> EventView:
             time=str(document["time"]),
             document=document,
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise WireError(f"event: {type(error).__name__}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise WireError(f"event: {flaw(error)}") from error
 
 
 def event_line(type_: str, subject: str, data: Mapping[str, Any]) -> str:
-    """Return an event as one line for people: type, subject, then its data as key=value."""
+    """Return an event as one line for people: type, subject, then its data as key=value.
+
+    Whatever the names and texts are, it is one line, and nothing that a terminal acts on.
+    """
     pairs = [
-        f"{key}={value if isinstance(value, str) and ' ' not in value else _encode(value)}"
+        f"{_shown(key)}={_quoted(value)}"
         for key, value in data.items()
         if value not in (None, "", [])
     ]
-    return " ".join([type_, subject, *pairs])
+    return " ".join([_shown(type_), _shown(subject), *pairs])
+
+
+def _quoted(value: Any) -> str:
+    if isinstance(value, str) and " " not in value:
+        return _shown(value)
+    text = _encode(value)
+    return text if text.isprintable() else json.dumps(value)
+
+
+def _shown(text: str) -> str:
+    return text if text.isprintable() else json.dumps(text)

@@ -33,6 +33,7 @@ from linkhold.wire.incidents import parse_kernel_log
 from linkhold.wire.maintenance import parse_maintenance
 from linkhold.wire.power import parse_deadline, parse_notice, parse_power, parse_power_view
 from linkhold.wire.probes import parse_causes, parse_metadata, parse_probes
+from linkhold.wire.reading import flaw
 from linkhold.wire.state import PLAIN_FIELDS
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def parse_node_state(document: Mapping[str, Any]) -> NodeState:
             alerts=tuple(_parse_alert(alert) for alert in document["alerts"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise WireError(f"stored state: {type(error).__name__}: {error}") from error
+        raise WireError(f"stored state: {flaw(error)}") from error
 
 
 def _parse_host(detail: Mapping[str, Any]) -> HostNetwork:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from linkhold.wire import StateView
 
 REMEMBERED = 64
+PROGRAM = "program"
+"""The id of a stop that the program itself asks for."""
 PREFIXES = {
     "power-low": Reason.LOW,
     "power": Reason.BATTERY,
@@ -28,11 +30,13 @@ PREFIXES = {
     "shutdown": Reason.SHUTDOWN,
     "maintenance": Reason.MAINTENANCE,
     "rebalance": Reason.REBALANCE,
+    PROGRAM: Reason.PROGRAM,
 }
 """How the ids of requests begin (linkhold.decide.policy); the first that fits counts."""
 WORDS = {
     Reason.NONE: "nothing",
     Reason.OTHER: "the agent of another node asks for it",
+    Reason.PROGRAM: "the program asks for it on another rank",
     Reason.SCHEDULE: "on schedule",
     Reason.RETRY: "a rank's save failed",
     Reason.NETWORK: "the network of another node is down",

@@ -16,7 +16,7 @@ from linkhold.model import LinkholdError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-VERSION = 1
+VERSION = 2
 """Grows with every change of what an element means."""
 LENGTH = 20
 MOST = 2**31 - 1
@@ -32,15 +32,16 @@ class Reason(IntEnum):
 
     NONE = 0
     OTHER = 1
-    SCHEDULE = 2
-    RETRY = 3
-    NETWORK = 4
-    BATTERY = 5
-    REBALANCE = 6
-    MAINTENANCE = 7
-    SHUTDOWN = 8
-    SPOT = 9
-    LOW = 10
+    PROGRAM = 2
+    SCHEDULE = 3
+    RETRY = 4
+    NETWORK = 5
+    BATTERY = 6
+    REBALANCE = 7
+    MAINTENANCE = 8
+    SHUTDOWN = 9
+    SPOT = 10
+    LOW = 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ class Agreed:
     rank can save nowhere now. ``left_ms`` is the time until the first machine goes, ``save_ms``
     what a save takes where it takes longest. ``leaving``: every rank is in ``exit()`` or
     ``close()``; ``closing``: at least one takes part for the last time. ``cost_us`` and ``step_us``
-    were measured (0: not yet).
+    were measured (0: not yet). ``apart`` are the lowest and the highest number of a step where
+    ranks are not at the same one.
     """
 
     hold: Reason = Reason.NONE
@@ -68,16 +70,19 @@ class Agreed:
     closing: bool = False
     cost_us: int = 0
     step_us: int = 0
+    apart: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Wish(Agreed):
     """What one rank brings to an agreement: the same of itself.
 
-    ``every`` is the number of steps between agreements that it works with.
+    ``every`` is the number of steps between agreements that it works with, ``step`` the number of
+    the one that it is at, None where that says nothing: it is at its end.
     """
 
     every: int = 1
+    step: int | None = None
 
 
 def mark(identity: str) -> int:
@@ -106,6 +111,8 @@ def encode(wish: Wish) -> list[int]:
         -_clamp(wish.every),
         -(_clamp(wish.cost_us) or MOST),
         _clamp(wish.step_us),
+        0 if wish.step is None else wish.step % MOST,
+        -MOST if wish.step is None else -(wish.step % MOST),
     ]
     return elements + [0] * (LENGTH - len(elements))
 
@@ -142,6 +149,7 @@ def decode(elements: Sequence[int]) -> Agreed:
         closing=elements[13] > 0,
         cost_us=0 if cost_us == MOST else cost_us,
         step_us=elements[17],
+        apart=(-elements[19], elements[18]) if -elements[19] < elements[18] else None,
     )
 
 

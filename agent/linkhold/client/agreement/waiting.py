@@ -25,7 +25,7 @@ class Waiting:
         self._voice = voice
         self._now_s = now_s
         self._since_s: float | None = None
-        self._told = False
+        self._told = self._told_apart = False
 
     def go_on(self, step: int, view: StateView | None) -> None:
         """Count one more moment of waiting at ``step``; ``view`` is this node's state."""
@@ -41,9 +41,16 @@ class Waiting:
             text = f"waiting at step {step} for other ranks to get there"
         self._voice.warning(text)
 
-    def over(self) -> None:
-        """The others have come."""
+    def over(self, apart: tuple[int, int] | None = None) -> None:
+        """The others have come; ``apart`` are the steps where they are not at the same one."""
         since_s, told = self._since_s, self._told
         self._since_s, self._told = None, False
         if told and since_s is not None:
             self._voice.info(f"all ranks are there, after {self._now_s() - since_s:.1f} s")
+        if apart is not None and not self._told_apart:
+            self._told_apart = True
+            self._voice.warning(
+                f"one rank is at step {apart[0]}, another at step {apart[1]}: holds, checkpoints "
+                "and stops come at different steps; every rank must call hold.step() for each of "
+                "its steps, with the same number"
+            )

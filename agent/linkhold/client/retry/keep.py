@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from linkhold.client.listener import BOOT_ID
 from linkhold.client.retry import files, standing
 from linkhold.client.retry.sealed import Damaged
 from linkhold.client.retry.standing import Standing
@@ -22,6 +24,15 @@ T = TypeVar("T")
 MOST_BYTES = 4096
 ALONE_S = 10.0
 """So long the file is left alone after it could not be used."""
+
+
+@functools.cache
+def boot_id() -> str:
+    """Return the kernel's id of this boot, empty where it cannot be read."""
+    try:
+        return BOOT_ID.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""
 
 
 class Keep(Protocol):
@@ -93,13 +104,13 @@ class Shared:
             before = self._read(descriptor)
             after, answer = turn(before)
             if after != before:
-                files.rewrite(descriptor, standing.pack(after))
+                files.rewrite(descriptor, standing.pack(after, boot_id()))
             self._alone = after  # should the file fail next, what was known stays known
             return answer
 
     def _read(self, descriptor: int) -> Standing:
         try:
-            found = standing.unpack(os.pread(descriptor, MOST_BYTES, 0))
+            found = standing.unpack(os.pread(descriptor, MOST_BYTES, 0), boot_id())
         except Damaged as damage:
             self._tell(f"starts anew: {damage}")
             return Standing()

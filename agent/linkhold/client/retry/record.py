@@ -84,9 +84,13 @@ class Record:
             )
         self._voice.info(
             f"{self._dependency}: works again after {lasted_s:.1f} s"
-            f" ({failed:.0f} attempts failed, {held:.0f} calls waited)"
+            f" ({_many(int(failed), 'attempt')} failed, {_many(int(held), 'call')} waited)"
         )
 
     def after_fork(self) -> None:
         """Start from nothing in a child: what the parent saw is the parent's."""
         self._renew()
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -7,6 +7,7 @@ seconds of CLOCK_MONOTONIC, which the processes of one boot share.
 from __future__ import annotations
 
 import struct
+import zlib
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -15,7 +16,7 @@ from linkhold.client.retry.sealed import Damaged, seal, unseal
 LONGEST_ASKED_S = 300.0
 """A Retry-After keeps all calls away no longer: it was said to one of them."""
 MAGIC = b"linkhold breaker 1\n"
-_FIELDS = struct.Struct("<IIdQdd")
+_FIELDS = struct.Struct("<IIIdQdd")
 _NEVER_S = -1.0
 
 
@@ -111,25 +112,34 @@ class Standing:
         return replace(self, until_s=now_s, probe=0, phases=0, eased_s=now_s)
 
     def believable(self, now_s: float, rules: Rules) -> bool:
-        """Whether it can be of this boot: nothing in it is too far ahead of ``now_s``."""
+        """Whether it can be true: nothing in it is too far ahead of ``now_s``."""
         most_s = max(LONGEST_ASKED_S, rules.longest_open_s)
         ahead = max(self.until_s or 0.0, self.probe_lost_s) - now_s
         return ahead <= most_s and self.eased_s <= now_s
 
 
-def pack(standing: Standing) -> bytes:
-    """Return it as bytes."""
+def pack(standing: Standing, boot_id: str = "") -> bytes:
+    """Return it as bytes; ``boot_id`` is whose clock its moments are of."""
     until_s = _NEVER_S if standing.until_s is None else standing.until_s
-    numbers = (standing.row, standing.phases, until_s, standing.probe)
+    numbers = (_mark(boot_id), standing.row, standing.phases, until_s, standing.probe)
     return seal(MAGIC, _FIELDS.pack(*numbers, standing.probe_lost_s, standing.eased_s))
 
 
-def unpack(content: bytes) -> Standing:
-    """Return what :func:`pack` made; a new one for an empty file. Raises :class:`Damaged`."""
+def unpack(content: bytes, boot_id: str = "") -> Standing:
+    """Return what :func:`pack` made; a new one for an empty file, and for one of another boot.
+
+    Raises :class:`Damaged`.
+    """
     if not content:
         return Standing()
     body = unseal(MAGIC, content)
     if len(body) != _FIELDS.size:
         raise Damaged("it has another length")
-    row, phases, until_s, probe, lost_s, eased_s = _FIELDS.unpack(body)
+    mark, row, phases, until_s, probe, lost_s, eased_s = _FIELDS.unpack(body)
+    if mark != _mark(boot_id):
+        return Standing()
     return Standing(row, phases, None if until_s == _NEVER_S else until_s, probe, lost_s, eased_s)
+
+
+def _mark(boot_id: str) -> int:
+    return zlib.crc32(boot_id.encode())

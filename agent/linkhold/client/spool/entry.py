@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from linkhold.client import local_files
 from linkhold.client.spool.claim import Claim
 from linkhold.client.spool.manifest import Damaged, File, Manifest, decode, encode
+from linkhold.kept import read_kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from linkhold.client.local_files import Look
 
 MOST_MANIFEST_BYTES = 64 << 20
+SIZE_DIGITS = 20
 ID = re.compile(r"[0-9]{20}-[0-9]+-[0-9a-f]{6}")
 
 
@@ -166,12 +168,11 @@ class Entry:
 def read_manifest(folder: Path) -> Manifest | None:
     """Return an entry's manifest, None without one; raises :class:`Damaged`, :class:`OSError`."""
     try:
-        with (folder / "manifest.json").open("rb") as file:
-            content = file.read(MOST_MANIFEST_BYTES + 1)
+        content = read_kept(folder / "manifest.json", MOST_MANIFEST_BYTES)
     except FileNotFoundError:
         return None
-    if len(content) > MOST_MANIFEST_BYTES:
-        raise Damaged("the manifest is too large")
+    except ValueError:
+        raise Damaged("the manifest is too large") from None
     return decode(content)
 
 
@@ -181,7 +182,7 @@ def size_bytes(folder: Path) -> int:
         manifest = read_manifest(folder)
         if manifest is not None:
             return manifest.size_bytes
-        return int((folder / "size").read_text(encoding="ascii")[:20])
+        return int(read_kept(folder / "size", SIZE_DIGITS))
     except (OSError, ValueError, Damaged):
         return on_disk_bytes(folder)
 

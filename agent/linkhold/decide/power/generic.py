@@ -162,7 +162,7 @@ def _follow(value: Any, path: str) -> tuple[bool, Any]:
     for step in path.split("."):
         if isinstance(value, dict) and step in value:
             value = value[step]
-        elif isinstance(value, list) and step.isdigit() and int(step) < len(value):
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
             value = value[int(step)]
         else:
             return False, None

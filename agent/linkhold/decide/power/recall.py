@@ -27,7 +27,7 @@ def recall(state: NodeState, now: Moment) -> Memory:
     dark = state.power.state in DARK
     asked = state.advice.checkpoint
     prefix, _, began = (asked.id if asked else "").rpartition("-")
-    began_ns = int(began) if prefix == "power" and began.isdigit() else state.power_since.mono_ns
+    began_ns = int(began) if prefix == "power" and began.isdecimal() else state.power_since.mono_ns
     active = dark or prefix == "power"
     return Memory(
         sources={one.source: _source(one) for one in state.power_view.sources if one.state in DARK},

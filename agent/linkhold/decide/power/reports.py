@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkhold.decide.power.meaning import ANYTHING, Watched, What, meaning
-from linkhold.decide.power.messages import is_command, judge
+from linkhold.decide.power.messages import MAX_BYTES, is_command, judge
 from linkhold.decide.power.tokens import nut_status
 from linkhold.decide.power.values import Said
 from linkhold.decide.power.words import status_of_sensor
@@ -49,7 +49,7 @@ def of_message(
 
 def of_status(source: str, message: SensorMessage) -> Said:
     """Return what a message on the topic of a sensor's will says: whether it lives."""
-    text = message.payload.decode("utf-8", "replace")
+    text = message.payload[:MAX_BYTES].decode("utf-8", "replace")
     found = status_of_sensor(text, "its will")
     return Said(source, found, retained=message.retained)
 

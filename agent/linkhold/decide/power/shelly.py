@@ -64,7 +64,7 @@ def gen2(topic: list[str], text: str, watched: Watched) -> Meaning:
     if len(topic) > 1 and topic[-2] == "status":
         return _components({topic[-1]: value}, watched)
     method = value.get("method")
-    if method is not None and method not in NOTIFICATIONS:
+    if method is not None and str(method) not in NOTIFICATIONS:
         return ignored(f"{str(method)[:40]} is an event or a command, no state")
     inner = value.get("params", value.get("result", value))
     return _components(inner, watched) if isinstance(inner, dict) else ignored("no status in it")

@@ -66,11 +66,17 @@ def neighbour(link: str, address: str) -> Neighbour | None:
 
 
 def parsed(body: bytes) -> Neighbour:
-    """Return the entry that the body of an RTM_NEWNEIGH message describes."""
+    """Return the entry that the body of an RTM_NEWNEIGH message describes.
+
+    Raises :class:`Malformed` for a body that is cut off.
+    """
+    if len(body) < NDMSG.size:
+        raise Malformed("a message body is cut off")
     state = NDMSG.unpack_from(body)[2]
     found = attributes(body, NDMSG.size, len(body))
     confirmed_s = None
-    if NDA_CACHEINFO in found and state & REACHABLE:
-        ticks = CACHEINFO.unpack_from(body, found[NDA_CACHEINFO][0])[0]
+    start, end = found.get(NDA_CACHEINFO, (0, 0))
+    if end - start >= CACHEINFO.size and state & REACHABLE:
+        ticks = CACHEINFO.unpack_from(body, start)[0]
         confirmed_s = ticks / os.sysconf("SC_CLK_TCK")
     return Neighbour(state, confirmed_s)

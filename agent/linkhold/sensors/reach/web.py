@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
-from linkhold.model.probes import Answer, Heard
+from linkhold.model.probes import Answer, Heard, without_query
 from linkhold.sensors.reach.http_message import Malformed, Response, head, read_body, request
 from linkhold.sensors.reach.names import address_of
 from linkhold.sensors.reach.sockets import Blind, Said, connected, timed, unanswered
@@ -64,7 +64,9 @@ async def _connect(host: str, port: int, link: str, names: Names | None, timeout
 
 async def http(url: str, timeout_s: float, link: str = "", *, names: Names | None = None) -> Answer:
     """Ask for a URL of ``http`` or ``https``; a name in it needs ``names``."""
-    return await timed(unanswered("http", url, link), _get(url, link, names, timeout_s), timeout_s)
+    return await timed(
+        unanswered("http", without_query(url), link), _get(url, link, names, timeout_s), timeout_s
+    )
 
 
 async def _get(url: str, link: str, names: Names | None, timeout_s: float) -> Said:
@@ -82,7 +84,7 @@ def judged(url: str, status: int, location: str = "") -> Said:
     if status in NOT_THE_TARGET:
         return Said(Heard.UNKNOWN, f"{status}: {NOT_THE_TARGET[status]}")
     if status in REDIRECTS:
-        there = urlsplit(urljoin(url, location)).hostname
+        there = _sent_on_to(url, location)
         if location and there != urlsplit(url).hostname:
             return Said(Heard.UNKNOWN, f"{status}: sent on to {there}, perhaps a captive portal")
         return Said(Heard.ANSWERS, str(status))
@@ -93,13 +95,21 @@ def judged(url: str, status: int, location: str = "") -> Said:
     return Said(Heard.UNKNOWN, f"{status} is no answer to a request")
 
 
+def _sent_on_to(url: str, location: str) -> str | None:
+    """Return the host that a redirect names."""
+    try:
+        return urlsplit(urljoin(url, location)).hostname
+    except ValueError:  # brackets that hold no address
+        return "what is no URL"
+
+
 def parts(url: str) -> tuple[str, str, int, str]:
     """Return scheme, host, port, and path with query of a URL; raises :class:`Blind`."""
     try:
         split = urlsplit(url)
         port = split.port or PORTS[split.scheme]
     except (ValueError, KeyError):
-        raise Blind(f"{url!r} is no http or https URL") from None
+        raise Blind(f"{without_query(url)!r} is no http or https URL") from None
     if not split.hostname:
         raise Blind(f"{url!r} names no host")
     path = (split.path or "/") + (f"?{split.query}" if split.query else "")
