@@ -18,6 +18,7 @@ nft nftables
 setpriv util-linux
 pkg-config pkg-config
 dbus-daemon dbus
+sshd openssh-server
 mke2fs e2fsprogs
 nmcli network-manager
 dnsmasq dnsmasq-base
@@ -61,6 +62,11 @@ if [ -n "$missing" ]; then
             *mosquitto*)  # linkhold starts its own; this one would listen on 1883 after a reboot
                 systemctl disable --quiet mosquitto >/dev/null 2>&1 || true
                 echo "setup: mosquitto's own service stays disabled" ;;
+        esac
+        case $missing in
+            *openssh-server*)  # tests start their own; nobody asked for a way in here
+                systemctl disable --quiet ssh.service ssh.socket >/dev/null 2>&1 || true
+                echo "setup: sshd's own service stays disabled" ;;
         esac
         case $missing in
             *network-manager*)  # only the lab's guests start it; here it would take the network

@@ -46,6 +46,7 @@ class Lab:
     def __init__(self, logs: Path = LOGS) -> None:
         self.boots = 0
         self._disk: int | None = None
+        self._tap: int | None = None
         self._setup: dict[str, Any] = {}
         self._logs = logs
         self._guest: Guest | None = None
@@ -85,7 +86,7 @@ class Lab:
             old.unlink(missing_ok=True)
         self.boots += 1
         console = self._logs / f"console-{os.getpid()}-{next(_consoles)}.log"
-        self._guest = Guest(console, self._disk, self._setup)
+        self._guest = Guest(console, self._disk, self._setup, self._tap)
         return self._guest
 
     def close(self) -> None:
@@ -120,7 +121,9 @@ class Lab:
 class Guest:
     """One running UML kernel with its keeper process and its channel."""
 
-    def __init__(self, console: Path, disk: int | None, setup: dict[str, Any]) -> None:
+    def __init__(
+        self, console: Path, disk: int | None, setup: dict[str, Any], tap: int | None = None
+    ) -> None:
         self.console = console
         self._channel, far_end = socket.socketpair()
         self._waiting = b""
@@ -129,17 +132,19 @@ class Guest:
         try:
             (self.folder / "setup.json").write_text(json.dumps(setup), encoding="utf-8")
             with far_end, console.open("wb") as output:
-                self._keeper = self._start(far_end.fileno(), output.fileno(), disk)
+                self._keeper = self._start(far_end.fileno(), output.fileno(), disk, tap)
         except BaseException:
             self._channel.close()
             shutil.rmtree(self.folder, ignore_errors=True)
             raise
         self._await_ready()
 
-    def _start(self, channel: int, output: int, disk: int | None) -> subprocess.Popen[bytes]:
+    def _start(
+        self, channel: int, output: int, disk: int | None, tap: int | None
+    ) -> subprocess.Popen[bytes]:
         keeper = [sys.executable, "-I", "-S", str(machine.HERE / "keeper.py")]
-        command = machine.command(self.folder, channel, disk)
-        inherited = [channel] if disk is None else [channel, disk]
+        command = machine.command(self.folder, channel, disk, tap)
+        inherited = [one for one in (channel, disk, tap) if one is not None]
         return subprocess.Popen(
             [*keeper, str(self.folder), ",".join(map(str, inherited)), *command],
             stdin=subprocess.PIPE,

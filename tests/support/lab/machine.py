@@ -58,19 +58,23 @@ def folder_for_memory() -> Path:
     raise LabUnavailable("no folder with 512 MiB free and without noexec for UML's memory")
 
 
-def command(folder: Path, channel: int, disk: int | None = None) -> list[str]:
+def command(
+    folder: Path, channel: int, disk: int | None = None, tap: int | None = None
+) -> list[str]:
     """Return the command that boots the guest with its channel on file descriptor ``channel``.
 
-    With ``disk``, the descriptor of a file with a file system, it boots systemd on that.
+    With ``disk``, the descriptor of a file with a file system, it boots systemd on that. With
+    ``tap``, the descriptor of a TAP device, the guest has a NIC vec0 at its other end.
     """
     systemd = [] if disk is None else [f"ubd0=/proc/self/fd/{disk}", "LAB_SYSTEMD=1", "selinux=0"]
+    nic = [] if tap is None else [f"vec0:transport=fd,fd={tap},vec=0"]
     environment = [f"TMPDIR={folder}", *_preload(folder)]
     return [
         *("env", *environment, "linux.uml", f"uml_dir={folder}", "mem=512M"),
         *("root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "init=/bin/sh"),
         *("con=null", "con0=fd:0,fd:1", "ssl=null", f"ssl0=fd:{channel},fd:{channel}"),
         *("quiet", "log_buf_len=1M", f"LAB_PYTHON={sys.executable}", f"LAB_TESTS={TESTS}"),
-        *(f"LAB_EXCHANGE={folder}", *systemd),
+        *(f"LAB_EXCHANGE={folder}", *systemd, *nic),
         *("--", str(HERE / "init.sh")),
     ]
 

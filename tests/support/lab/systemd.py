@@ -27,7 +27,8 @@ class Machine(Lab):
 
     ``manager`` is enabled at its first boot, when it also gets ``files`` (path to text; those of
     netplan and NetworkManager's profiles are readable by root alone). With ``dhcp_lease_s`` the
-    gateway gives addresses, from 10.0.0.2 on. Boots at the first scenario::
+    gateway gives addresses, from 10.0.0.2 on. With ``tap``, the descriptor of a TAP device, it has
+    a third NIC, vec0, at the other end. Boots at the first scenario::
 
         with Machine("networkd", {"/etc/systemd/network/10-eth0.network": ...}) as node:
             node.run(first)
@@ -41,9 +42,11 @@ class Machine(Lab):
         files: Mapping[str, str] | None = None,
         *,
         dhcp_lease_s: int = 0,
+        tap: int | None = None,
         logs: Path = LOGS,
     ) -> None:
         super().__init__(logs)
+        self._tap = tap
         _check(manager, dhcp_lease_s)
         self._setup = {"manager": manager, "files": dict(files or {}), "dhcp_lease_s": dhcp_lease_s}
 

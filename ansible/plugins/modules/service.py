@@ -1,0 +1,132 @@
+"""Installs, upgrades or removes linkhold by its own `linkhold setup`."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: service
+short_description: Installs, upgrades or removes linkhold as a service
+description:
+  - Runs C(linkhold setup) on the node and nothing else. What it would do is asked first, so that
+    check mode, the diff and C(changed) are what the command says.
+  - The wheel comes from the controller with each run, and stays nowhere.
+version_added: "0.1.0"
+author: linkhold contributors
+options:
+  state:
+    description: Whether linkhold shall be there.
+    type: str
+    choices: [present, absent]
+    default: present
+  wheel:
+    description: The wheel, a file of the controller.
+    type: path
+  wheelhouse:
+    description:
+      - A folder of the controller with the wheels of the pinned dependencies, for nodes that reach
+        no index of packages. Without it pip on the node is as the node configures it.
+    type: path
+  python:
+    description: The interpreter that runs the installation.
+    type: path
+  venv_python:
+    description: The interpreter of the service, where it shall be another than the host's best.
+    type: str
+    default: ""
+  allow:
+    description: Rights for options that need more than the unit has.
+    type: list
+    elements: str
+    default: []
+  restore_host:
+    description: With O(state=absent), also take back what linkhold changed on the host.
+    type: bool
+    default: false
+attributes:
+  check_mode:
+    support: full
+    description: Asks C(linkhold setup --dry-run).
+  diff_mode:
+    support: full
+    description: The steps that are taken, or would be.
+"""
+EXAMPLES = r"""
+- name: Install or upgrade linkhold
+  linkhold.linkhold.service:
+    wheel: dist/linkhold-0.1.0-py3-none-any.whl
+    python: /usr/bin/python3.11
+"""
+RETURN = r"""
+steps:
+  description: What was done, or in check mode would be, a line a step.
+  returned: always
+  type: list
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+COMMAND = "/usr/local/bin/linkhold"
+NOTHING = "nothing to do"
+
+
+def main() -> None:
+    """Answer the task."""
+    module = AnsibleModule(
+        {
+            "state": {"choices": ["present", "absent"], "default": "present"},
+            "wheel": {"type": "path"},
+            "wheelhouse": {"type": "path"},
+            "python": {"type": "path"},
+            "venv_python": {"default": ""},
+            "allow": {"type": "list", "elements": "str", "default": []},
+            "restore_host": {"type": "bool", "default": False},
+        },
+        required_if=[("state", "present", ("wheel", "python"))],
+        supports_check_mode=True,
+    )
+    if module.params["state"] == "absent" and not Path(COMMAND).exists():
+        module.exit_json(changed=False, steps=[])
+    *steps, outcome = ask(module, "--dry-run")
+    steps = [step[len("would ") :] for step in steps if step.startswith("would ")]
+    if outcome.startswith(NOTHING):
+        module.exit_json(changed=False, steps=[])
+    if not module.check_mode:
+        ask(module)
+    after = "".join(f"{step}\n" for step in steps)
+    module.exit_json(changed=True, steps=steps, diff={"before": "", "after": after})
+
+
+def ask(module: Any, *more: str) -> list[str]:
+    """Return the lines that `linkhold setup` says; ends the task when it refuses."""
+    code, said, error = module.run_command(
+        [*command(module.params), *more], environ_update=environment(module.params)
+    )
+    if code or not said.strip():
+        text = (error or said).strip() or f"ended with {code}"
+        module.fail_json(msg=f"linkhold setup: {text.replace('linkhold: ', '', 1)}", rc=code)
+    return str(said).strip().splitlines()
+
+
+def command(wanted: dict[str, Any]) -> list[str]:
+    """Return the command line of `linkhold setup`."""
+    if wanted["state"] == "absent":
+        return [COMMAND, "setup", "--remove", *(["--restore-host"] * wanted["restore_host"])]
+    named = ["--python", wanted["venv_python"]] if wanted["venv_python"] else []
+    rights = [word for right in wanted["allow"] for word in ("--allow", right)]
+    return [wanted["python"], "-m", "linkhold", "setup", "--system", *named, *rights]
+
+
+def environment(wanted: dict[str, Any]) -> dict[str, str]:
+    """Return what the command's environment has besides: the wheel runs as it is."""
+    found = {"PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
+    if wanted["wheel"]:
+        found["PYTHONPATH"] = wanted["wheel"]
+    if wanted["wheelhouse"]:
+        found |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": wanted["wheelhouse"]}
+    return found
+
+
+if __name__ == "__main__":
+    main()
