@@ -6,6 +6,8 @@ import importlib.util
 import json
 import os
 import socket
+import sys
+import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,12 +34,22 @@ WANTED = {
 
 
 def module(name: str) -> ModuleType:
-    """Import one of the collection's modules from its file."""
+    """Import one of the collection's modules from its file.
+
+    What Ansible has for modules patches ``sys.intern`` and more in the whole process, which torch
+    does not survive: here only the name is there; the plays of the other tests run the real one.
+    """
+    basic = types.ModuleType("ansible.module_utils.basic")
+    basic.AnsibleModule = object  # type: ignore[attr-defined]
     spec = importlib.util.spec_from_file_location(name, MODULES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
+    with pytest.MonkeyPatch.context() as patch:
+        for shown in ("ansible", "ansible.module_utils"):
+            patch.setitem(sys.modules, shown, types.ModuleType(shown))
+        patch.setitem(sys.modules, basic.__name__, basic)
+        spec.loader.exec_module(made)
     return made
 
 

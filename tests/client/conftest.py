@@ -113,9 +113,14 @@ def agent(run_dir: Path) -> HandAgent:
 @pytest.fixture(autouse=True)
 def no_thread_left() -> Iterator[None]:
     """Every test ends with its Holds closed: their threads end by themselves."""
+    before = set(threading.enumerate())  # of tests elsewhere in this process: a retry's, for one
     yield
-    left = {"linkhold", "linkhold-upload"}
-    assert until(lambda: not left & {thread.name for thread in threading.enumerate()}, 3)
+    ours = {"linkhold", "linkhold-upload"}
+
+    def left() -> set[str]:
+        return ours & {thread.name for thread in set(threading.enumerate()) - before}
+
+    assert until(lambda: not left(), 3), left()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
 import os
 import random
@@ -200,3 +201,22 @@ def test_a_forked_worker_holds_no_claim(
     finally:
         worker.kill()
         worker.join()
+
+
+def test_a_sweep_beside_the_first_upload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep takes a lock between its making and its locking: there is a place all the same."""
+    folder, other = (Folder(tmp_path, Limits(1 << 30, 100, 0)) for _ in range(2))
+    lock = fcntl.flock
+    swept: list[bool] = []
+
+    def late(descriptor: int, how: int) -> None:
+        if not swept:
+            swept.append(True)
+            other.sweep()
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    folder.place_for_links().mkdir()
+    folder.close()
+
+    assert swept

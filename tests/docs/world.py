@@ -74,12 +74,18 @@ class World:
     told: socket.socket
 
     def status(self) -> str:
-        """Return what `systemctl status` would show now."""
-        lines: list[str] = []
-        with suppress(BlockingIOError):
-            while True:
-                lines += self.told.recv(4096).decode().splitlines()
-        return [line for line in lines if line.startswith("STATUS=")][-1]
+        """Return what `systemctl status` would show once both legs are up."""
+        shown = [""]
+
+        def settled() -> bool:
+            with suppress(BlockingIOError):
+                while True:
+                    lines = self.told.recv(4096).decode().splitlines()
+                    shown.extend(line for line in lines if line.startswith("STATUS="))
+            return "leg A up, leg B up" in shown[-1]
+
+        wait_until(settled, 30, "both legs are up")
+        return shown[-1]
 
 
 @contextmanager

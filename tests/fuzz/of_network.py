@@ -39,6 +39,13 @@ def loop() -> asyncio.AbstractEventLoop:
     return asyncio.new_event_loop()
 
 
+def end_loop() -> None:
+    """Close the loop, if there was one."""
+    if loop.cache_info().currsize:
+        loop().close()
+        loop.cache_clear()
+
+
 def run(work: Coroutine[Any, Any, Any]) -> Any:
     """Run a coroutine to its end."""
     return loop().run_until_complete(work)

@@ -30,6 +30,7 @@ LOCK_WAIT_S = 10.0
 LOCK_PAUSE_S = 0.05
 MOST_DAMAGED = 4
 MOST_REPLANS = 8
+MOST_TAKES = 8
 
 
 class NoRoom(LinkholdError):
@@ -64,12 +65,18 @@ class Folder:
         """Return a new name in this process's own folder of second names."""
         if self._links is None:
             self.prepare()
-            self._links = Claim.take(self._incoming / f"{new_id()}.lock")
-            if self._links is None:
-                raise FileExistsError(f"{self._incoming}: no folder of our own")
+            self._links = self._own_links()
         own = self._links.path.with_suffix("")
         own.mkdir(exist_ok=True, mode=0o700)
         return own / new_id()
+
+    def _own_links(self) -> Claim:
+        """Hold a lock of our own; a sweep may have taken one between its making and its locking."""
+        for _ in range(MOST_TAKES):
+            claim = Claim.take(self._incoming / f"{new_id()}.lock")
+            if claim is not None:
+                return claim
+        raise FileExistsError(f"{self._incoming}: no folder of our own")
 
     def admit(
         self, name: str, size_bytes: int, loose: Collection[str], give_up: Callable[[str], bool]
