@@ -116,20 +116,28 @@ class Ending(Boundary, Readings, UploadCalls):
     def _part(self, together: Together) -> None:
         try:
             if together.rounds.part(self._wish(together)):
+                together.rounds.group.destroy()
                 return
         except (RuntimeError, ValueError):
             return  # the others are gone already, or torch.distributed was ended before
         self._voice.info("other ranks still train: they hold nothing together from now on")
 
     def _wait_for_others(self, together: Together, end_s: float | None) -> None:
-        """Wait until every rank ends, until ``end_s`` (time.monotonic()) if there is a deadline."""
+        """Wait until every rank ends, until ``end_s`` (time.monotonic()) if there is a deadline.
+
+        The group's threads end here too: one that still has the last agreement in its hands while
+        the interpreter ends aborts the process (pytorch/pytorch issue 190489), and the exit code
+        would not be the resumable one.
+        """
         try:
             done = self._all_leave(together, end_s)
         except Late:
             done = "the time is up, and other ranks have not come to their end"
         except (RuntimeError, ValueError, OutOfStep) as error:
             done = f"a rank has ended before the others were done: {words(error)}"
-        if done is not None:
+        if done is None:
+            together.rounds.group.destroy()
+        else:
             self._voice.warning(done)
 
     def _all_leave(self, together: Together, end_s: float | None) -> str | None:
