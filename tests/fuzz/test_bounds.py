@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fuzz import scratch, table
+from fuzz import of_network, scratch, table
 from fuzz.of_files import FILES
 from fuzz.of_network import run
 from fuzz.target import check
@@ -138,7 +138,8 @@ class _Endless(asyncio.StreamReader):
     """A stream that has no end, and counts what it gave."""
 
     def __init__(self, limit: int, block: bytes) -> None:
-        super().__init__(limit=limit)
+        # Without a loop it would make one of its own, which nobody closes.
+        super().__init__(limit=limit, loop=of_network.loop())
         self.given = 0
         self._block = block
         self.feed_data(block)

