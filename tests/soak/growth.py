@@ -42,7 +42,9 @@ MEMORY = Limit("kB", least=3072.0, per_hour=1024.0)
 """What fills for longer than any warm-up, and is bounded: SQLite's cache of pages (2 MB), and the
 interpreter's arenas, which are taken a MB at a time. Objects that are kept show in the blocks."""
 BLOCKS = Limit("", least=1500.0, per_hour=60.0)
-"""Of the interpreter: an object kept for each event would be thousands."""
+"""Of the interpreter: an object kept for each event would be thousands. ``least`` is for bounded
+memories that fill late, with names that come once: 64 packed properties of publications (950
+blocks, each replay asked for has its own) and a job's 32 ended processes (140)."""
 DISK = Limit("kB", bound=8192.0)
 """A MB of events, their indexes and free pages, and 4 MB of SQLite's write-ahead log."""
 COUNT = Limit("")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -104,6 +105,38 @@ def test_many_records_become_few_transactions_in_order(made: Callable[..., Made]
     assert one.keeper.flush(10)
 
     assert [*range(1, 1001)] == seqs(one.on_disk())
+
+
+def test_an_answer_is_not_kept(tmp_path: Path) -> None:
+    """A history of megabytes is let go with its answer, not with the next thing that happens."""
+
+    class Asker:
+        """Keeps an answer as long as somebody keeps it."""
+
+        def __init__(self) -> None:
+            self.rows: list[Stored] = []
+            self.answered = threading.Event()
+
+        def take(self, rows: list[Stored]) -> None:
+            """Take the answer."""
+            self.rows = rows
+            self.answered.set()
+
+    seldom = KeeperTiming(counts_s=60)
+    keeper = Keeper(tmp_path, SETTINGS, Reports(), fleet=True, timing=seldom)
+    keeper.start()
+    keeper.record(entries(1, 3), b"")
+    asker = Asker()
+    assert keeper.history(0, 10, (), asker.take)
+    assert asker.answered.wait(5)
+    assert seqs(asker.rows) == [1, 2, 3]
+    kept = weakref.ref(asker)
+    del asker
+
+    try:
+        wait_until(lambda: kept() is None, 3, "the answer is let go")
+    finally:
+        keeper.stop(5)
 
 
 def test_without_a_fleet_events_are_local(tmp_path: Path) -> None:

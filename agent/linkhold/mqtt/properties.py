@@ -32,9 +32,21 @@ def will_properties(delay_s: int) -> Properties:
 def publish_properties(
     content_type: str | None, user: tuple[tuple[str, str], ...], expiry_s: int = 0
 ) -> Properties | None:
-    """Return the properties of a publication, None when it needs none."""
-    needed = content_type or user or expiry_s
-    return _PackedProperties(content_type, user, expiry_s) if needed else None
+    """Return the properties of a publication, None when it needs none.
+
+    Some come once and never again (each request for a replay has its own name), so the memory
+    that is full of them must be small.
+    """
+    if not (content_type or user or expiry_s):
+        return None
+    properties = _properties(PacketTypes.PUBLISH)
+    if content_type:
+        properties.ContentType = content_type
+    for pair in user:
+        properties.UserProperty = pair
+    if expiry_s:
+        properties.MessageExpiryInterval = expiry_s
+    return _PackedProperties(properties.pack())  # type: ignore[no-untyped-call]
 
 
 def _properties(packet: int, **values: Any) -> Properties:
@@ -45,22 +57,20 @@ def _properties(packet: int, **values: Any) -> Properties:
 
 
 class _PackedProperties(Properties):
-    """Properties of a publication, packed once: packing is the dearest part of publishing."""
+    """Properties of a publication, packed once: packing is the dearest part of publishing.
 
-    def __init__(
-        self, content_type: str | None, user: tuple[tuple[str, str], ...], expiry_s: int
-    ) -> None:
-        super().__init__(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
-        if content_type:
-            self.ContentType = content_type
-        for pair in user:
-            self.UserProperty = pair
-        if expiry_s:
-            self.MessageExpiryInterval = expiry_s
-        # Properties.__setattr__ takes names of MQTT properties only.
-        object.__setattr__(self, "_packed", super().pack())  # type: ignore[no-untyped-call]
+    Only the bytes are kept: a :class:`Properties` has tables of its own, a hundred objects.
+    """
+
+    def __init__(self, packed: bytes) -> None:
+        # Properties.__setattr__ takes names of MQTT properties only, its __init__ makes the tables.
+        object.__setattr__(self, "_packed", packed)
 
     def pack(self) -> bytes:
         """Return the properties as they stand in the packet."""
         packed: bytes = self.__dict__["_packed"]
         return packed
+
+    def __str__(self) -> str:
+        """Return what paho's log shows."""
+        return f"{len(self.pack())} bytes"

@@ -240,6 +240,7 @@ class Keeper:
                 self._shelf.close()
                 self._busy_since_s = None
                 return
+            del work  # else the rows of its answers stay in memory until the next round
 
     def _guarded(self, call: Callable[[], None]) -> None:
         try:
