@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from linkhold.client.upload_tries import FIRST_PAUSE_S, LONGEST_PAUSE_S, MAX_TRIES
+from linkhold.client.voice import many
 from linkhold.model.numbers import Numbers
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def calls_so_far() -> tuple[int, int]:
 def line(numbers: Numbers) -> str:
     """Say what there is to say, in one line; empty when there is nothing."""
     parts = [
-        f"training held {numbers.held_s:.1f} s in {_many(numbers.holds, 'hold')}"
+        f"training held {numbers.held_s:.1f} s in {many(numbers.holds, 'hold')}"
         if numbers.holds
         else "",
         _if(numbers.uploads_kept_back, "upload", " kept back while nothing could go"),
@@ -118,7 +119,7 @@ def line(numbers: Numbers) -> str:
         _if(numbers.attempts_avoided, "attempt", " avoided that could not have worked"),
         _if(numbers.retries, "further attempt", " after a failed one"),
         _if(numbers.data_retries, "read", " of data tried again"),
-        f"data workers replaced {_many(numbers.data_rebuilds, 'time')}"
+        f"data workers replaced {many(numbers.data_rebuilds, 'time')}"
         if numbers.data_rebuilds
         else "",
     ]
@@ -141,8 +142,4 @@ def _calls_avoided(counters: Mapping[str, float]) -> int:
 
 
 def _if(count: int, what: str, then: str) -> str:
-    return f"{_many(count, what)}{then}" if count else ""
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    return f"{many(count, what)}{then}" if count else ""

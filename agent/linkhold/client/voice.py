@@ -52,6 +52,11 @@ class Voice:
         self._logger.log(level, "%s", text)
 
 
+def many(count: int, what: str) -> str:
+    """Return a count with its noun, ``1 call`` or ``2 calls``."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
 def checked(logger: logging.Logger | None) -> logging.Logger | None:
     """Return what is a logger; raises :class:`TypeError` for anything else."""
     if logger is None or callable(getattr(logger, "log", None)):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from linkhold.client.voice import many
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -84,13 +86,9 @@ class Record:
             )
         self._voice.info(
             f"{self._dependency}: works again after {lasted_s:.1f} s"
-            f" ({_many(int(failed), 'attempt')} failed, {_many(int(held), 'call')} waited)"
+            f" ({many(int(failed), 'attempt')} failed, {many(int(held), 'call')} waited)"
         )
 
     def after_fork(self) -> None:
         """Start from nothing in a child: what the parent saw is the parent's."""
         self._renew()
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
