@@ -3,7 +3,9 @@
 The first part of every run is warm-up and counts for nothing: caches fill, histories come to
 their bounds. After it memory is judged by its slope, the median of the slopes of all pairs of
 looks (Theil and Sen: a third of the looks may be peaks and it does not move), and everything
-that is counted by its floor: a diagnosis adds a child for some seconds, a leak one for good.
+that is counted by its floor: a diagnosis adds a child for some seconds, a leak one for good. The
+floor is what nine looks of ten reach: a moment between two lives, which one look in a hundred
+meets, is none.
 """
 
 from __future__ import annotations
@@ -111,7 +113,7 @@ def _verdict(what: str, limit: Limit, seen: list[tuple[float, float]]) -> Verdic
     values = [value for _, value in points]
     most = max(value for _, value in seen)
     third = max(2, len(values) // 3)
-    level = min if limit.per_hour is None else median
+    level = floor if limit.per_hour is None else median
     first, last = float(level(values[:third])), float(level(values[-third:]))
     slope = slope_per_hour(points)
     if limit.bound is not None:
@@ -122,6 +124,11 @@ def _verdict(what: str, limit: Limit, seen: list[tuple[float, float]]) -> Verdic
         ok = slope <= limit.per_hour or last - first <= limit.least
         allowed = f"{limit.per_hour:g} {limit.unit}/h"
     return Verdict(what, limit.unit, first, last, most, last - first, slope, allowed, ok)
+
+
+def floor(values: Sequence[float]) -> float:
+    """Return what nine looks of ten reach."""
+    return sorted(values)[len(values) // 10]
 
 
 def slope_per_hour(points: Sequence[tuple[float, float]]) -> float:

@@ -60,6 +60,12 @@ def test_a_kept_descriptor_is_found_and_a_passing_one_is_not() -> None:
     assert (kept.ok, kept.rise) == (False, 1)
 
 
+@given(st.integers(SPAN_S // 30, SPAN_S // 10 - 1))
+def test_a_moment_between_two_lives_is_no_floor(when: int) -> None:
+    """A thread that one look misses because it is just made anew is no thread more later."""
+    assert judged("threads", lambda at: 4 - (at == 10 * when)).ok
+
+
 def test_a_database_has_a_bound() -> None:
     """It may come to its bound, also late, and never beyond."""
     assert judged("database", lambda at: min(8192, 4 * at)).ok

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from linkhold.client.retry.breaker import Breaker, Permit, State
 from linkhold.client.retry.keep import Alone
+from linkhold.client.retry.standing import Standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,7 @@ class World:
         self,
         failures: int = 3,
         share: Callable[[], float] = lambda: 1.0,
-        keep: Keep | None = None,
+        keep: Keep[Standing] | None = None,
     ) -> None:
         self.now_s = 0.0
         self.breaker = Breaker(
@@ -215,7 +216,7 @@ def test_a_hung_call_keeps_nobody_from_asking() -> None:
 
 def test_a_child_is_not_bound_by_the_parents_probe() -> None:
     """After a fork the child may probe itself, also when the lock was held."""
-    world = World(failures=1, keep=(keep := Alone()))
+    world = World(failures=1, keep=(keep := Alone(Standing(), Standing.unprobed)))
     world.fail()
     world.now_s = 4.0
     world.admitted()

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from linkhold.client.boot import boot_id
 from linkhold.client.retry import files, keep, standing
-from linkhold.client.retry.breaker import Breaker, State
+from linkhold.client.retry.breaker import Breaker, State, file_kind
 from linkhold.client.retry.keep import Shared
 from linkhold.client.retry.policy import Limits
 from linkhold.client.retry.sealed import Damaged
@@ -41,7 +42,7 @@ def breaker(lines: list[str] | None = None, name: str = "s3") -> Breaker:
         open_s=RULES.open_s,
         longest_open_s=RULES.longest_open_s,
         share=lambda: 1.0,
-        keep=Shared(name, RULES, Memo([] if lines is None else lines)),
+        keep=Shared(name, file_kind(RULES), Memo([] if lines is None else lines)),
     )
 
 
@@ -152,12 +153,12 @@ def test_what_another_boot_left_is_not_believed() -> None:
     path = files.path_of("s3", "breaker")
     path.parent.mkdir(mode=0o700)
     now_s = time.monotonic()
-    for ahead_s, boot_id in ((1e6, keep.boot_id()), (100.0, "another boot")):
+    for ahead_s, boot in ((1e6, boot_id()), (100.0, "another boot")):
         opened = Standing(row=3, phases=1, until_s=now_s + ahead_s)
-        path.write_bytes(standing.pack(opened, boot_id))
+        path.write_bytes(standing.pack(opened, boot))
 
         assert breaker().state is State.CLOSED
-    path.write_bytes(standing.pack(replace(opened, until_s=now_s + 100.0), keep.boot_id()))
+    path.write_bytes(standing.pack(replace(opened, until_s=now_s + 100.0), boot_id()))
     assert breaker().state is State.OPEN
 
 

@@ -47,7 +47,7 @@ def test_a_window_never_holds_more_than_the_budget(
     moments: tuple[int, ...], now_ns: int, window_s: float, most: int
 ) -> None:
     """A retry is allowed exactly when fewer than the budget lie within the window before now."""
-    allowed, kept = window.spend(moments, now_ns, window_s, most)
+    kept, allowed = window.spend(moments, now_ns, window_s, most)
     within = [one for one in moments if now_ns - int(window_s * 1e9) < one <= now_ns]
 
     assert allowed is (len(within) < most)
@@ -61,7 +61,7 @@ def test_any_pace_stays_within_the_budget(pauses: list[float], most: int) -> Non
     now_ns, spent = 0, []
     for pause in pauses:
         now_ns += int(pause * 1e9)
-        allowed, moments = window.spend(moments, now_ns, 60.0, most)
+        moments, allowed = window.spend(moments, now_ns, 60.0, most)
         if allowed:
             spent.append(now_ns)
     for first in spent:

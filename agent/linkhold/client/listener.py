@@ -9,24 +9,24 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from linkhold import paths
 from linkhold.client import decision, fork, sources
+from linkhold.client.boot import boot_id
 from linkhold.client.decision import Seen
 from linkhold.model import WireError
 from linkhold.wire import parse_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
     from typing import TypeAlias
 
     from linkhold.wire import StateView
 
     _Methods: TypeAlias = "tuple[weakref.WeakMethod[Callable[[], None]], ...]"
 
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 WAIT_CONNECTED_S = 1.0
 """A message ends the wait at once; this long the thread sleeps without one."""
 WAIT_ALONE_S = 0.3
@@ -217,7 +217,7 @@ class Listener:
             self._count("garbage")
             return
         known = self.newest
-        seen = decision.sift(known, found, _boot_id(), time.monotonic_ns())
+        seen = decision.sift(known, found, boot_id(), time.monotonic_ns())
         self._count(seen.value)
         if seen is Seen.NEWER:
             self.newest = found
@@ -254,10 +254,3 @@ _listeners: dict[Path | None, Listener] = {}
 def listener_for(run_dir: Path | None) -> Listener:
     """Return the listener of ``run_dir``; every Hold of one process shares it."""
     return _listeners.setdefault(run_dir, Listener(run_dir))
-
-
-def _boot_id() -> str:
-    try:
-        return BOOT_ID.read_text(encoding="ascii")
-    except (OSError, ValueError):
-        return ""

@@ -12,7 +12,9 @@ import random
 import time
 from typing import TYPE_CHECKING
 
-from linkhold.client.retry.keep import Alone
+from linkhold.client.boot import boot_id
+from linkhold.client.retry import standing
+from linkhold.client.retry.keep import Alone, Kind
 from linkhold.client.retry.standing import Permit, Rules, Standing, State
 
 if TYPE_CHECKING:
@@ -23,6 +25,16 @@ if TYPE_CHECKING:
 __all__ = ["Breaker", "Permit", "State"]
 
 _dice = random.SystemRandom()  # never the global generator: training runs are seeded
+
+
+def file_kind(rules: Rules) -> Kind[Standing]:
+    """Return how a breaker's file is written: what cannot be true by these rules is not read."""
+
+    def unpack(content: bytes) -> Standing:
+        found = standing.unpack(content, boot_id())
+        return found if found.believable(time.monotonic(), rules) else Standing()
+
+    return Kind("breaker", "breaker", lambda known: standing.pack(known, boot_id()), unpack)
 
 
 class Breaker:
@@ -56,12 +68,12 @@ class Breaker:
         longest_open_s: float = 30.0,
         now_s: Callable[[], float] = time.monotonic,
         share: Callable[[], float] = _dice.random,
-        keep: Keep | None = None,
+        keep: Keep[Standing] | None = None,
     ) -> None:
         self._rules = Rules(failures, open_s, longest_open_s)
         self._now_s = now_s
         self._share = share
-        self._keep: Keep = keep or Alone()
+        self._keep: Keep[Standing] = keep or Alone(Standing(), Standing.unprobed)
         self._tripped_s: float | None = None
 
     @property

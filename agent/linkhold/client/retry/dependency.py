@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from linkhold.client import fork
 from linkhold.client.retry import answers
-from linkhold.client.retry.breaker import Breaker, Permit
+from linkhold.client.retry.breaker import Breaker, Permit, file_kind
 from linkhold.client.retry.budget import Budget
 from linkhold.client.retry.families import Family, family
 from linkhold.client.retry.keep import Shared
@@ -134,7 +134,7 @@ class Dependency:
 
     def _made(self, limits: Limits) -> Parts:
         rules = Rules(limits.failures, limits.open_s, limits.longest_open_s)
-        keep = Shared(self.name, rules, self._voice) if limits.breaker == NODE else None
+        keep = Shared(self.name, file_kind(rules), self._voice) if limits.breaker == NODE else None
         return Parts(
             limits=limits,
             breaker=Breaker(

@@ -102,6 +102,10 @@ class Standing:
         """Return it without this permit's probe, if it has one."""
         return replace(self, probe=0) if permit.serial == self.probe else self
 
+    def unprobed(self) -> Standing:
+        """Return it without a probe: the one of a parent is not its child's."""
+        return replace(self, probe=0)
+
     def recovered(self, tripped_s: float, now_s: float) -> Standing:
         """Let one probe through, for a process whose link was down since ``tripped_s``.
 

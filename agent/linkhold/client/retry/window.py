@@ -19,11 +19,11 @@ _MOMENT_BYTES = 8
 
 def spend(
     moments: tuple[int, ...], now_ns: int, window_s: float, budget: int
-) -> tuple[bool, tuple[int, ...]]:
-    """Return whether one more retry is allowed, and the moments to keep."""
+) -> tuple[tuple[int, ...], bool]:
+    """Return the moments to keep, and whether one more retry is allowed."""
     since_ns = now_ns - int(window_s * 1e9)
     kept = tuple(moment for moment in moments if since_ns < moment <= now_ns)
-    return (True, (*kept, now_ns)) if len(kept) < budget else (False, kept)
+    return ((*kept, now_ns), True) if len(kept) < budget else (kept, False)
 
 
 def pack(moments: tuple[int, ...]) -> bytes:
