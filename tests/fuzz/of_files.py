@@ -313,14 +313,14 @@ TARGETS = (
     ),
     Target(
         "a budget of retries",
-        ("client/retry/window.py", "client/retry/budget.py", "client/retry/sealed.py"),
+        ("client/retry/window.py", "client/retry/keep.py", "client/retry/sealed.py"),
         window.unpack,
         budgets,
         (sealed.Damaged,),
     ),
     Target(
         "a breaker that processes share",
-        ("client/retry/standing.py", "client/retry/keep.py"),
+        ("client/retry/standing.py", "client/retry/breaker.py"),
         shared_breaker,
         breakers,
         (sealed.Damaged,),

@@ -267,7 +267,7 @@ TARGETS = (
     ),
     Target(
         "packets of a broker",
-        ("mqtt/connection.py", "mqtt/tls.py"),
+        ("mqtt/connection.py", "mqtt/callbacks.py", "mqtt/tls.py"),
         mqtt_packets,
         packets,
         (LinkholdError,),

@@ -12,6 +12,7 @@ from linkhold.actuators.journal import Journal
 from linkhold.cli import shown
 from linkhold.client.data.gate import StateGate
 from linkhold.client.retry import sealed, standing
+from linkhold.client.retry.breaker import file_kind
 from linkhold.client.sources import FileSource
 from linkhold.client.spool import manifest
 from linkhold.client.spool.claim import Claim
@@ -144,6 +145,7 @@ RULES = standing.Rules(3, 4.0, 30.0)
 
 def shared_breaker(data: bytes) -> None:
     """Take a breaker as another process left it, and go on with it."""
+    file_kind(RULES).unpack(data)
     found = standing.unpack(data)
     if found.believable(6.0, RULES):
         found.admit(8, 6.0, RULES)

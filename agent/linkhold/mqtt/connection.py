@@ -14,21 +14,15 @@ import select
 import socket
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import paho.mqtt.client as paho  # noqa: TID251
-from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode  # noqa: TID251
+from paho.mqtt.enums import CallbackAPIVersion  # noqa: TID251
 from paho.mqtt.subscribeoptions import SubscribeOptions  # noqa: TID251
 
 from linkhold.model import BrokerError
-from linkhold.mqtt.happened import (
-    Acknowledged,
-    Connected,
-    Lost,
-    Notice,
-    Received,
-    Subscribed,
-)
+from linkhold.mqtt.callbacks import attach, error_text
+from linkhold.mqtt.happened import Lost, Notice
 from linkhold.mqtt.properties import connect_properties, publish_properties, will_properties
 from linkhold.mqtt.tls import Tls, reason_of, tls_context
 
@@ -40,8 +34,6 @@ MAX_PACKET = 1 << 21
 """Bytes of the largest packet that the broker may send us."""
 MAX_KEEPALIVE_S = 30
 """Above this a dead peer is noticed too late: it takes about twice the keepalive."""
-UNSPECIFIED_ERROR = 0x80
-CONNECTION_LOST = "connection lost"
 MAX_UNWRITTEN = 64
 """Packets that may wait for a full socket before :meth:`Connection.publish` refuses more."""
 
@@ -131,7 +123,7 @@ class Connection:
                 retain=will.retain,
                 properties=will_properties(will.delay_s),
             )
-        _attach(self._client, self._notices)
+        attach(self._client, self._notices)
 
     def open_unix(self, path: Path) -> None:
         """Connect to a Unix socket and send CONNECT; never blocks; raises :class:`BrokerError`."""
@@ -160,7 +152,7 @@ class Connection:
             raise BrokerError(reason_of(error)) from error
         if result != paho.MQTT_ERR_SUCCESS:
             self._end()
-            raise BrokerError(self._why(_error_text(result)))
+            raise BrokerError(self._why(error_text(result)))
         self._bound_silence()
 
     def _why(self, reason: str) -> str:
@@ -208,7 +200,7 @@ class Connection:
         properties = publish_properties(content_type, user, expiry_s)
         info = self._client.publish(topic, payload, qos, retain, properties)
         if info.rc != paho.MQTT_ERR_SUCCESS:
-            raise BrokerError(_error_text(info.rc))
+            raise BrokerError(error_text(info.rc))
         return int(info.mid)
 
     def subscribe(
@@ -304,63 +296,3 @@ class Connection:
         if sock is not None:
             with contextlib.suppress(OSError):
                 sock.close()
-
-
-def _attach(client: paho.Client, notices: deque[Notice]) -> None:
-    """Turn callbacks into values. They hold no reference to the connection: no cycle, no leak."""
-
-    def connected(_c: Any, _u: Any, _flags: Any, code: Any, properties: Any) -> None:
-        notices.append(Lost(f"refused: {code}") if code.is_failure else _connected(properties))
-
-    def disconnected(_c: Any, _u: Any, flags: Any, code: Any, _p: Any) -> None:
-        notices.append(Lost(_why_lost(code, said=flags.is_disconnect_packet_from_server)))
-
-    def published(_c: Any, _u: Any, mid: int, code: Any, _p: Any) -> None:
-        notices.append(Acknowledged(mid, int(code.value), str(code)))
-
-    def subscribed(_c: Any, _u: Any, _mid: int, codes: Any, _p: Any) -> None:
-        notices.append(Subscribed(tuple(int(code.value) for code in codes)))
-
-    def received(_c: Any, _u: Any, message: Any) -> None:
-        notices.append(_received(message))
-
-    client.on_connect = connected
-    client.on_disconnect = disconnected
-    client.on_publish = published
-    client.on_subscribe = subscribed
-    client.on_message = received
-
-
-def _why_lost(code: Any, *, said: bool) -> str:
-    """Return the reason of an end; paho makes up a code when the broker ``said`` nothing."""
-    return CONNECTION_LOST if code.value == UNSPECIFIED_ERROR and not said else str(code)
-
-
-def _error_text(result: MQTTErrorCode) -> str:
-    if result in {paho.MQTT_ERR_CONN_LOST, paho.MQTT_ERR_NO_CONN}:
-        return CONNECTION_LOST
-    return paho.error_string(result)
-
-
-def _connected(properties: Any) -> Connected:
-    return Connected(
-        receive_maximum=getattr(properties, "ReceiveMaximum", 65535),
-        maximum_packet=getattr(properties, "MaximumPacketSize", None),
-    )
-
-
-def _received(message: Any) -> Received:
-    properties = message.properties
-    try:
-        topic = message.topic
-    except UnicodeDecodeError:
-        topic = ""
-    return Received(
-        topic=topic,
-        payload=bytes(message.payload),
-        retained=bool(message.retain),
-        expiry_s=getattr(properties, "MessageExpiryInterval", None),
-        response_topic=getattr(properties, "ResponseTopic", None),
-        correlation=getattr(properties, "CorrelationData", None),
-        mid=int(message.mid),
-    )

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from linkhold import paths
 from linkhold.client import decision
+from linkhold.client.boot import boot_id
 from linkhold.client.decision import Seen
-from linkhold.client.listener import BOOT_ID
 from linkhold.client.retry.node import stopped
 from linkhold.client.sources import FileSource
 from linkhold.model import WireError
@@ -60,10 +60,9 @@ class StateGate:
             return
         try:
             found = parse_state(content)
-            boot_id = BOOT_ID.read_text(encoding="ascii")
-        except (WireError, OSError, ValueError):
+        except WireError:
             return
-        if decision.sift(self._view, found, boot_id, now_ns) is Seen.NEWER:
+        if decision.sift(self._view, found, boot_id(), now_ns) is Seen.NEWER:
             self._view = found
 
     def __reduce__(self) -> tuple[Any, ...]:
