@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -95,16 +94,16 @@ def _wheelhouse(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def site(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(made: Made) -> Iterator[Site]:
     """A switch with a controller and the fleet's broker, in namespaces."""
     with ExitStack() as stack:
         switch = stack.enter_context(Switch())
         # Short: the path of a socket of ssh has at most 108 bytes.
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ctl-", dir="/tmp"))
         controller = Controller(switch.namespace, Path(folder), made.collections)
-        place = tmp_path_factory.mktemp("broker") / "fleet"
-        broker = FleetBroker(place, switch.namespace, CONTROLLER)
-        os.chmod(place.parent, 0o755)  # noqa: PTH101 - mosquitto drops its rights
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="broker-", dir="/tmp")))
+        place.chmod(0o755)  # mosquitto drops its rights
+        broker = FleetBroker(place / "fleet", switch.namespace, CONTROLLER)
         broker.start()
         stack.callback(broker.stop)
         yield Site(switch, controller, broker)

@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import sys
+import time
 import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -152,13 +153,108 @@ def test_the_gate_tells_what_brokers_refuse() -> None:
     said = "configuration OK\na:8883: right for n1: its own\nb:8883: cannot be asked: refused\n"
     host = Host((1, said, ""))
 
-    assert gate.brokers(host) == ["b:8883: cannot be asked: refused"]
+    assert gate.brokers(host) == ["the fleet's broker b:8883: cannot be asked: refused"]
 
 
 @pytest.mark.parametrize("silent", [(2, "", ""), (70, "configuration OK\n", "")])
 def test_the_gate_is_closed_when_a_check_fails_without_words(silent: tuple[int, str, str]) -> None:
     """A check that fails and says nothing is no pass."""
     assert gate.brokers(Host(silent)) == [f"linkhold check --connect ended with {silent[0]}"]
+
+
+class Task:
+    """What Ansible gives a module: parameters, and ends that are exceptions here."""
+
+    def __init__(self, check_mode: bool = False, **params: Any) -> None:  # noqa: FBT001, FBT002
+        self.params, self.check_mode = params, check_mode
+
+    def exit_json(self, **result: Any) -> None:
+        """End well."""
+        raise Ended({"failed": False, **result})
+
+    def fail_json(self, **result: Any) -> None:
+        """End badly."""
+        raise Ended({"failed": True, **result})
+
+
+class Ended(Exception):
+    """The end of a module, with its result."""
+
+
+def end_of(what: Any, *arguments: Any) -> dict[str, Any]:
+    """Return the result with which a call ends the module."""
+    with pytest.raises(Ended) as ended:
+        what(*arguments)
+    result: dict[str, Any] = ended.value.args[0]
+    return result
+
+
+def test_what_closed_the_gate_is_none_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the gate opens, the alerts of before are those of the first try."""
+    kept = tmp_path / "gate.json"
+    tries = iter([["link is down"], [], []])
+    monkeypatch.setattr(gate, "KEPT", str(kept))
+    monkeypatch.setattr(gate, "wait", lambda *_: next(tries))
+    monkeypatch.setattr(node_info, "GATE", str(kept))
+    for before, failed in ((["old"], True), (["old", "new"], False)):
+        task = Task(before=before, fleet=False)
+        monkeypatch.setattr(gate, "AnsibleModule", lambda *_, task=task, **__: task)
+        assert end_of(gate.main)["failed"] is failed
+        assert node_info.before(["old", "new"]) == (["old"] if failed else ["old", "new"])
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1", '"x"'])
+def test_a_damaged_memory_of_the_gate_is_none(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is no list is as if no gate had been closed."""
+    monkeypatch.setattr(node_info, "GATE", str(tmp_path / "gate.json"))
+    (tmp_path / "gate.json").write_text(text)
+
+    assert node_info.before(["new"]) == ["new"]
+
+
+def test_what_the_agent_has_not_read(tmp_path: Path) -> None:
+    """Files that are newer than the agent's last start or reload are named, in no folder below."""
+    for name, age_s in (("old", 60), ("new.pem", 10), ("relay.yaml", 10), ("future", -3600)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (time.time() - age_s,) * 2)
+    (tmp_path / "relay").mkdir()
+
+    assert node_info.unread(time.time() - 30, str(tmp_path)) == ["new.pem"]
+    assert node_info.unread(0, str(tmp_path)) == []
+
+
+def test_when_the_agent_changed() -> None:
+    """A monotonic moment of systemd becomes one of the clock; without an agent it is none."""
+    now_us = int(time.clock_gettime(time.CLOCK_MONOTONIC) * 1e6)
+    shown = f"StateChangeTimestampMonotonic={now_us - 5_000_000}\n"
+
+    found = node_info.changed_s(Host((0, f"ActiveState=active\n{shown}", "")))
+    assert found == pytest.approx(time.time() - 5, abs=1)
+    assert node_info.changed_s(Host((0, f"ActiveState=failed\n{shown}", ""))) == 0
+
+
+def test_removal_after_an_installation_that_was_cut_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole venv removes itself, in use or not; of one that is not whole the folder goes."""
+    monkeypatch.setattr(service, "HOME", tmp_path / "home")
+    assert end_of(service.clear, Task())["changed"] is False
+    begun = tmp_path / "home/0.1.0-a/bin"
+    begun.mkdir(parents=True)
+    (begun / "python").touch()
+    assert service.own_python() == ""
+    assert end_of(service.clear, Task(check_mode=True))["changed"] is True
+    assert begun.exists()
+
+    (begun.parent / "complete").touch()
+    assert service.own_python() == str(begun / "python")
+    (begun.parent / "complete").unlink()
+    assert end_of(service.clear, Task())["steps"] == [f"remove {tmp_path}/home"]
+    assert not (tmp_path / "home").exists()
 
 
 @given(
@@ -225,4 +321,4 @@ def test_setup_is_called_as_it_is_documented() -> None:
     ]
 
     wanted = {"state": "absent", "restore_host": True}
-    assert service.command(wanted)[1:] == ["setup", "--remove", "--restore-host"]
+    assert service.command(wanted)[4:] == ["setup", "--remove", "--restore-host"]

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from support import packages
 from support.containers import Container, node_files
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ PASSWORD = "correct-horse-battery"
 CONFIG, KEY = "/etc/linkhold/linkhold.yaml", "/etc/linkhold/node.key"
 BATCHES = {"linkhold_serial": [1, 2]}
 NOTHING = dict.fromkeys(NODES, 0)
+PACKAGES = ("mosquitto", "python3.11-venv")
 FOREIGN = """
 import socket, time
 one = socket.socket(socket.AF_UNIX)
@@ -54,16 +56,23 @@ class Fleet:
 
 @pytest.fixture(scope="module")
 def fleet(made: Made, site: Site) -> Iterator[Fleet]:
-    """Nodes that have a finished venv, but for the canary: there pip installs from a folder."""
+    """Nodes that have a finished venv, but for the canary.
+
+    There apt has no lists yet and installs from a folder, and so does pip.
+    """
+    if packages.missing():
+        pytest.skip(packages.missing())
+    bare = packages.repository(made.folder / "packages/layer", *PACKAGES)
     files = node_files(site.controller.public_key, site.controller.key.read_text("ascii"))
     with ExitStack() as stack:
         nodes = {}
         for name in NODES:
-            layers = () if name == CANARY else (made.layer,)
+            layers = (bare,) if name == CANARY else (made.layer,)
             node = Container(name, site.switch, made.folder / "nodes", files, layers)
             nodes[name] = stack.enter_context(node)
         for node in nodes.values():
             node.await_ssh()
+        _take_packages(nodes[CANARY])
         own = {name: {"ansible_host": node.address} for name, node in nodes.items()}
         own["n2"]["linkhold_gate_timeout_s"] = "10"  # it will not be well in any time
         site.controller.inventory(
@@ -81,6 +90,15 @@ def fleet(made: Made, site: Site) -> Iterator[Fleet]:
         yield Fleet(site, nodes)
 
 
+def _take_packages(node: Container) -> None:
+    """Leave a node as a new machine is: no packages of ours, and nobody who keeps services off."""
+    node.say(
+        "sh", "-c", "rm -rf /usr/sbin/policy-rc.d /etc/apt/sources.list.d /var/lib/apt/lists/*"
+    )
+    said = node.say("dpkg", "--remove", "--force-depends", "python3-venv", *PACKAGES)
+    assert "Removing mosquitto" in said, said
+
+
 def test_preflight_comes_before_any_change(fleet: Fleet) -> None:
     """Nodes that cannot be served are all named with reason and remedy, and none is changed."""
     n2, n3 = fleet.nodes["n2"], fleet.nodes["n3"]
@@ -89,17 +107,33 @@ def test_preflight_comes_before_any_change(fleet: Fleet) -> None:
     n3.say("mkdir", "-p", "/run/linkhold/mqtt")
     n3.say("systemd-run", "--unit=foreign", "/usr/bin/python3", "-c", FOREIGN)
 
-    ran = fleet.play("site")
+    ran = fleet.play("site", linkhold_install_packages=False)
 
     assert ran.code != 0
     assert ran.counts("changed") == NOTHING
-    assert ran.counts("failed") == {**NOTHING, "n2": 1, "n3": 1}
+    assert ran.counts("failed") == {**dict.fromkeys(NODES, 1), "n4": 0}
+    assert "n1: packages are missing: mosquitto, python3.11-venv. Install them" in ran.text
     assert "n2: this is arch; linkhold knows debian 12, ubuntu 22.04" in ran.text
     assert "listens on /run/linkhold/mqtt/broker.sock, and is not linkhold-broker" in ran.text
     assert "It was started by hand: end it" in ran.text
     n2.say("cp", "/root/os-release", "/etc/os-release")
     n3.say("systemctl", "stop", "foreign")
     n3.say("rm", "-r", "/run/linkhold")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"linkhold_gate_known_alert": ["x"]}, "linkhold_gate_known_alert: linkhold has no such"),
+        ({"linkhold_tls_ca": "certs/ca.pem"}, "'certs/ca.pem' is no file on the controller, or no"),
+    ],
+)
+def test_wrong_variables_are_refused(fleet: Fleet, wrong: dict[str, Any], told: str) -> None:
+    """A variable that nothing reads, or a path that leads nowhere, stops before any node."""
+    ran = fleet.play("site", "--limit", CANARY, **wrong)
+
+    assert ran.counts("failed") == {CANARY: 1}
+    assert told in ran.text, ran.said
 
 
 def test_nothing_is_enforced_that_was_not_observed(fleet: Fleet) -> None:
@@ -117,6 +151,7 @@ def test_check_mode_before_the_first_run(fleet: Fleet) -> None:
 
     assert ran.code == 0, ran.said
     assert ran.counts("changed") == {"n1": 2, "n3": 2}
+    assert re.search(r'"mosquitto",\s+"python3.11-venv"', ran.said)
     assert "+write /etc/systemd/system/linkhold.service" in ran.said
     assert "mode: observe" in ran.said
     assert "node.key" in ran.said
@@ -144,6 +179,11 @@ def test_the_gate_stops_the_rollout(fleet: Fleet) -> None:
     assert "no further batch is touched" in ran.text
     assert "`linkhold diagnose` and `linkhold status` on n2" in ran.text
     assert "could not be found" in fleet.nodes["n3"].say("systemctl", "status", "linkhold")
+    # The package that came meanwhile has started no broker, and keeps nobody from starting it.
+    broker = fleet.nodes["n1"].say("systemctl", "is-active", "mosquitto")
+    enabled = fleet.nodes["n1"].say("systemctl", "is-enabled", "mosquitto")
+    assert (broker, enabled) == ("inactive", "disabled")
+    assert "mosquitto" not in fleet.nodes["n1"].say("journalctl", "-u", "mosquitto", "-o", "cat")
 
 
 def test_the_mended_fleet_is_completed(fleet: Fleet) -> None:
@@ -161,6 +201,32 @@ def test_the_mended_fleet_is_completed(fleet: Fleet) -> None:
     modes = fleet.everywhere("stat", "-c", "%a %U", KEY, "/etc/linkhold/ups.password")
     assert modes == dict.fromkeys(NODES, "600 root\n600 root")
     _assert_secret(fleet, ran)
+
+
+def test_a_lost_node_stops_the_rollout(fleet: Fleet) -> None:
+    """After a node that became unreachable in its batch no further batch is touched."""
+    fleet.nodes["n2"].say("systemctl", "stop", "lab-ssh")
+
+    batch = "--tags=linkhold_configure", "--limit=n2,n3,n4"
+    ran = fleet.play("site", *batch, linkhold_paths={"interval_ok": 7}, **BATCHES)
+
+    fleet.nodes["n2"].say("systemctl", "start", "lab-ssh")
+    assert ran.code != 0
+    assert ran.counts("unreachable") == {"n2": 1, "n3": 0, "n4": 0}
+    assert ran.counts("changed") == {"n2": 0, "n3": 0, "n4": 0}, ran.said
+    assert "n2 was lost in the midst of its change" in ran.text
+    assert "n3, n4 and those after are untouched" in ran.text
+
+
+def test_what_was_not_read_is_read(fleet: Fleet) -> None:
+    """A file that an interrupted run wrote, and told the agent nothing of, is read in the next."""
+    fleet.nodes["n3"].say("touch", CONFIG)
+    part = "--tags=linkhold_configure", "--limit=n3"
+
+    ran = fleet.play("site", *part)
+    assert ran.counts("changed") == {"n3": 2}, ran.said
+    assert "RUNNING HANDLER [linkhold.linkhold.linkhold : Restart linkhold]" in ran.said
+    assert fleet.play("site", *part).counts("changed") == {"n3": 0}
 
 
 def _gates(ran: Ran) -> list[list[str]]:
@@ -250,12 +316,14 @@ def test_enforce_needs_agreement(fleet: Fleet) -> None:
     node = fleet.nodes[CANARY]
     keepalive = {"profile": "custom", "time_s": 123}
     wanted = {"linkhold_mode": "enforce", "linkhold_keepalive": keepalive}
+    # As a person types it: each is a text.
+    agreed = "-e", "linkhold_enforce_confirmed=true", "-e", "linkhold_disk_least_mb=50"
 
     ran = fleet.play("site", "--limit", CANARY, **wanted)
     assert ran.counts("failed") == {CANARY: 1}
     assert "-e linkhold_enforce_confirmed=true" in ran.text
 
-    ran = fleet.play("site", "--limit", CANARY, linkhold_enforce_confirmed=True, **wanted)
+    ran = fleet.play("site", "--limit", CANARY, *agreed, **wanted)
     assert ran.code == 0, ran.said
     assert node.say("cat", "/proc/sys/net/ipv4/tcp_keepalive_time") == "123"
     # Agreed once is agreed: the same mode again needs no word.
@@ -266,16 +334,17 @@ def test_enforce_needs_agreement(fleet: Fleet) -> None:
 def test_removal(fleet: Fleet) -> None:
     """Uninstall shows its steps in check mode, takes all away with the host's changes, and ends."""
     node = fleet.nodes[CANARY]
-    gone = {"linkhold_restore_host": True, "linkhold_purge": True, "linkhold_serial": "100%"}
+    gone = "-e", "linkhold_restore_host=true", "-e", "linkhold_purge=true"
 
-    ran = fleet.play("uninstall", "--check", "--diff", "--limit", CANARY, **gone)
+    ran = fleet.play("uninstall", "--check", "--diff", "--limit", CANARY, *gone)
     assert ran.counts("changed") == {CANARY: 2}, ran.said
     assert "+remove /opt/linkhold" in ran.said
     assert set(fleet.everywhere("systemctl", "is-active", "linkhold").values()) == {"active"}
 
-    assert fleet.play("uninstall", **gone).code == 0
+    assert fleet.play("uninstall", *gone, linkhold_serial="100%").code == 0
     assert node.say("cat", "/proc/sys/net/ipv4/tcp_keepalive_time") == "7200"
     places = "/etc /opt /usr/local /var/lib/linkhold"
     found = fleet.everywhere("sh", "-c", f"find {places} -name '*linkhold*' 2>/dev/null")
     assert found == dict.fromkeys(NODES, "")
-    assert fleet.play("uninstall", **gone).counts("changed") == NOTHING
+    again = fleet.play("uninstall", *gone, linkhold_serial="100%")
+    assert again.counts("changed") == NOTHING

@@ -75,8 +75,12 @@ def test_keys_of_the_agent_are_variables(key: Any) -> None:
 
 
 def test_every_key_is_written() -> None:
-    """The file of a node can hold every key of the agent, each from the variable of its name."""
-    wanted = {key.name: f"{{{{ linkhold_{key.name} }}}}" for key in KEYS}
+    """The file of a node can hold every key of the agent, each from the variable of its name.
+
+    A switch that comes with ``-e NAME=true`` is a text, which the agent would refuse.
+    """
+    filters = {key.name: " | bool" * (key.kind is Kind.BOOL) for key in KEYS}
+    wanted = {key.name: f"{{{{ linkhold_{key.name}{filters[key.name]} }}}}" for key in KEYS}
 
     assert VARS["_linkhold_settings"] == wanted
 
@@ -151,7 +155,8 @@ def test_a_false_switch_is_written(tmp_path: Path) -> None:
 
 def test_the_page_names_what_there_is() -> None:
     """Each variable and playbook on the page exists."""
-    names = set(re.findall(r"linkhold_[a-z_]+", PAGE)) - {"linkhold_canary", "linkhold_serial"}
+    others = {"linkhold_canary", "linkhold_serial", "linkhold_configure"}
+    names = set(re.findall(r"linkhold_[a-z_]+", PAGE)) - others
     books = set(re.findall(r"ansible-playbook \S+ \S+ linkhold\.linkhold\.([a-z]+)", PAGE))
 
     assert names <= set(DEFAULTS)

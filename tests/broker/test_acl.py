@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from linkhold.config.brokers import BrokerSettings, TlsSettings
 from linkhold.legs.fleet_check import Answer, Answers, ask, verdict
 from linkhold.model import BrokerError
 from linkhold.mqtt import Acknowledged, Connected, Connection, Subscribed
+from linkhold.mqtt.connection import Will
 from linkhold.mqtt.happened import CODE_NO_SUBSCRIBER, Received
 from linkhold.mqtt.tls import Tls
 from support.broker import MOSQUITTO, Broker
@@ -60,9 +62,9 @@ class Fleet:
             for line in found
         ]
 
-    def tls(self, name: str) -> TlsSettings:
+    def tls(self, name: str, not_after: dt.datetime | None = None) -> TlsSettings:
         """Return the certificate of somebody; its common name is ``name``."""
-        leaf = self.ca.issue_cert(common_name=name)
+        leaf = self.ca.issue_cert(common_name=name, not_after=not_after)
         cert, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
         cert.write_bytes(b"".join(pem.bytes() for pem in leaf.cert_chain_pems))
         leaf.private_key_pem.write_to_path(key)
@@ -72,10 +74,10 @@ class Fleet:
         """Return the broker as the configuration of ``name`` has it."""
         return BrokerSettings("127.0.0.1", self.broker.port, self.tls(name))
 
-    def connect(self, name: str) -> Connection:
+    def connect(self, name: str, will: Will | None = None) -> Connection:
         """Return a connection of somebody."""
         tls = self.tls(name)
-        made = Connection(name, tls=Tls(Path(tls.ca), Path(tls.cert), Path(tls.key)))
+        made = Connection(name, will=will, tls=Tls(Path(tls.ca), Path(tls.cert), Path(tls.key)))
         made.open_tcp("127.0.0.1", self.broker.port)
         assert until(made, Connected)
         return made
@@ -141,6 +143,7 @@ def test_who_may_write(fleet: Fleet, who: str, topic: str, allowed: bool) -> Non
         ("n2", "operator", f"{NODE}/cmd/diagnose", False),
         ("n2", "n1", f"{NODE}/state", False),
         ("n1", "sensor-rack1", "power/rack1/mains", True),
+        ("sensor-rack2", "sensor-rack1", "power/rack1/mains", True),
         ("relay", "n1", f"{NODE}/event/link.down", True),
         ("operator", "n1", f"{NODE}/diag/a1", True),
         ("sensor-rack1", "n1", f"{NODE}/state", False),
@@ -157,6 +160,33 @@ def test_who_may_read(fleet: Fleet, who: str, writer: str, topic: str, heard: bo
 
     reader.close()
     assert (isinstance(got, Received) and got.topic == topic) is heard
+
+
+@pytest.mark.parametrize(
+    ("topic", "heard"),
+    [(f"{NODE}/status", True), ("linkhold/v1/lab/n2/status", False), (f"{NODE}/cmd/x", False)],
+)
+def test_whose_will_is_published(fleet: Fleet, topic: str, heard: bool) -> None:  # noqa: FBT001
+    """The will of a node speaks for that node only, and gives no commands."""
+    reader = fleet.connect("relay")
+    reader.subscribe("#", retained=False)
+    assert until(reader, Subscribed)
+
+    fleet.connect("n1", Will(topic, b"offline", 0)).abandon()
+    got = until(reader, Received)
+
+    reader.close()
+    assert (isinstance(got, Received) and got.topic == topic) is heard
+
+
+def test_each_connection_has_a_descriptor() -> None:
+    """The limit of the service is above that of the listener, with room for files and logs."""
+    found = {}
+    for name, key in (("linkhold.conf", "max_connections "), ("limits.conf", "LimitNOFILE=")):
+        lines = (RECIPE / name).read_text().splitlines()
+        found[name] = int(next(line for line in lines if line.startswith(key)).removeprefix(key))
+
+    assert found["limits.conf"] >= found["linkhold.conf"] + 100
 
 
 def test_no_certificate_no_connection(fleet: Fleet) -> None:
@@ -179,9 +209,9 @@ def test_limits_are_taken(fleet: Fleet) -> None:
     assert complaints == []
 
 
-def configured(fleet: Fleet, name: str) -> Path:
+def configured(fleet: Fleet, name: str, not_after: dt.datetime | None = None) -> Path:
     """Write a configuration of a node whose certificate is ``name``'s."""
-    tls = fleet.tls(name)
+    tls = fleet.tls(name, not_after)
     path = fleet.folder / "linkhold.yaml"
     files = f"{{ca: {tls.ca}, cert: {tls.cert}, key: {tls.key}}}"
     where = f"{{host: 127.0.0.1, port: {fleet.broker.port}, tls: {files}}}"
@@ -223,6 +253,29 @@ def test_check_connect_complains(
     for line, complaint in zip(said, complaints, strict=True):
         assert complaint in line
         assert "docs/brokers.md" in line
+
+
+def test_check_connect_with_an_expired_certificate(fleet: Fleet) -> None:
+    """A broker that refuses the node's certificate is quoted in words."""
+    yesterday = dt.datetime.now(dt.timezone.utc) - dt.timedelta(days=1)
+    done = run_cli("check", str(configured(fleet, "n1", yesterday)), "--connect")
+
+    assert done.returncode == 1
+    assert done.stdout.endswith("cannot be asked: TLS: the broker says: certificate expired\n")
+
+
+def test_check_connect_with_tls_on_one_side(
+    fleet: Fleet, tmp_path: Path, brokers: Callable[..., Broker]
+) -> None:
+    """Where only one of the two speaks TLS the line says what may be behind it."""
+    plain, path = brokers().start().port, tmp_path / "c.yaml"
+    said = []
+    for port, tls in ((fleet.broker.port, ""), (plain, ", tls: {}")):
+        path.write_text(f"mqtt: {{fleet: [{{host: 127.0.0.1, port: {port}{tls}}}]}}\n")
+        said.append(run_cli("check", str(path), "--connect").stdout)
+
+    assert "perhaps this port is one for TLS (tls: in the configuration)" in said[0]
+    assert "perhaps this port is one without TLS" in said[1]
 
 
 def test_check_connect_without_a_broker(tmp_path: Path) -> None:

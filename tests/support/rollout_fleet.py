@@ -1,4 +1,4 @@
-"""A fleet's broker as docs/brokers recommends it, beside the controller, and its certificates."""
+"""A fleet's broker, set up by the very lines of docs/brokers.md, and a fleet's certificates."""
 
 from __future__ import annotations
 
@@ -14,8 +14,16 @@ from support.broker import MOSQUITTO, wait_until
 if TYPE_CHECKING:
     from support.netns import Namespace
 
-RECIPE = Path(__file__).parents[2] / "docs/brokers"
+PAGE = Path(__file__).parents[2] / "docs/brokers.md"
 PORT = 8883
+MAIN = """\
+pid_file {folder}/mosquitto.pid
+persistence true
+persistence_location {folder}/
+log_dest stderr
+include_dir {folder}/etc/mosquitto/conf.d
+"""
+"""What Debian's and Ubuntu's /etc/mosquitto/mosquitto.conf says, below a folder."""
 
 
 class FleetBroker:
@@ -31,21 +39,28 @@ class FleetBroker:
         server = self._ca.issue_cert(address)
         server.cert_chain_pems[0].write_to_path(folder / "broker.pem")
         server.private_key_pem.write_to_path(folder / "broker.key")
-        shutil.copy(RECIPE / "linkhold.acl", folder / "linkhold.acl")
-        text = (RECIPE / "linkhold.conf").read_text(encoding="utf-8")
-        for there, here in {
-            "/etc/mosquitto/certs": str(folder),
-            "/etc/mosquitto": str(folder),
-            "/var/lib/mosquitto": str(folder),
-            "listener 8883": f"user root\nlistener 8883 {address}",
-        }.items():
-            text = text.replace(there, here)
-        (folder / "linkhold.conf").write_text(text, encoding="utf-8")
+        self._set_up()
         self._process: subprocess.Popen[bytes] | None = None
+
+    def _set_up(self) -> None:
+        """Type the page's lines below the folder; mosquitto has the rights of its own user."""
+        for name in ("conf.d", "certs"):
+            (self.folder / f"etc/mosquitto/{name}").mkdir(parents=True)
+        shutil.copytree(PAGE.with_suffix(""), self.folder, dirs_exist_ok=True)
+        lines = [line.strip() for line in PAGE.read_text(encoding="utf-8").splitlines()]
+        for line in lines:
+            if line.startswith("install "):
+                words = line.replace(" /etc/", f" {self.folder}/etc/").split()
+                subprocess.run(words, cwd=self.folder, check=True)
+        path = self.folder / "etc/mosquitto/conf.d/linkhold.conf"
+        text = path.read_text(encoding="utf-8").replace(" /etc/", f" {self.folder}/etc/")
+        path.write_text(text.replace(f"listener {PORT}", f"listener {PORT} {self.address}"))
+        (self.folder / "mosquitto.conf").write_text(MAIN.format(folder=self.folder))
+        shutil.chown(self.folder, "mosquitto")
 
     def start(self) -> None:
         """Start it and wait until it listens."""
-        command = [MOSQUITTO, "-c", str(self.folder / "linkhold.conf")]
+        command = [MOSQUITTO, "-c", str(self.folder / "mosquitto.conf")]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 self._namespace.command(*command), stdout=log, stderr=log

@@ -42,7 +42,7 @@ class _TlsSocket(ssl.SSLSocket):
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise
         except ssl.SSLError as error:
-            self.failures.append(f"TLS: {(error.reason or 'error').lower().replace('_', ' ')}")
+            self.failures.append(f"TLS: {_in_words(error.reason or 'error')}")
             raise
 
     def send(self, data: Any, flags: int = 0) -> int:
@@ -71,6 +71,12 @@ def tls_context(tls: Tls, failures: deque[str]) -> ssl.SSLContext:
         files = ", ".join(str(path) for path in (tls.ca, tls.cert, tls.key) if path)
         raise BrokerError(f"TLS files {files}: {reason_of(error)}") from error
     return context
+
+
+def _in_words(reason: str) -> str:
+    """Return OpenSSL's reason as a person would say it; an alert is what the other side said."""
+    _version, alert, said = reason.lower().replace("_", " ").partition(" alert ")
+    return f"the broker says: {said}" if alert else reason.lower().replace("_", " ")
 
 
 def _no_password(key: str) -> str:

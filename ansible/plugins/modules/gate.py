@@ -8,7 +8,8 @@ short_description: Waits until linkhold is well on a node, or says what is not
 description:
   - Asks C(linkhold status --json) until nothing is wrong for O(settle_s), at most for O(timeout_s),
     then C(linkhold check --connect) where the node has a fleet.
-  - It changes nothing, and in check mode it asks nothing.
+  - In check mode it asks nothing. It changes nothing but a file that keeps O(before) until the gate
+    opens, so that an alert that closed it is none of before when the play is run again.
 version_added: "0.1.0"
 author: linkhold contributors
 options:
@@ -60,13 +61,16 @@ wrong:
   type: list
 """
 
+import contextlib
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 COMMAND = "/usr/local/bin/linkhold"
+KEPT = "/var/lib/linkhold/gate.json"
 EVERY_S = 1.0
 
 
@@ -85,10 +89,14 @@ def main() -> None:
     )
     if module.check_mode:
         module.exit_json(changed=False, waited_s=0.0)
-    began = time.monotonic()
+    began, kept = time.monotonic(), Path(KEPT)
+    if not kept.exists():
+        with contextlib.suppress(OSError):  # no agent has made the folder, or the disk is full
+            kept.write_text(json.dumps(module.params["before"]), encoding="utf-8")
     wrong = wait(module, began) or (brokers(module) if module.params["fleet"] else [])
     if wrong:
         module.fail_json(msg="; ".join(wrong), wrong=wrong)
+    kept.unlink(missing_ok=True)
     module.exit_json(changed=False, waited_s=round(time.monotonic() - began, 1))
 
 
@@ -161,7 +169,7 @@ def brokers(module: Any) -> list[str]:
     if not code:
         return []
     lines = [line for line in (said + error).splitlines() if line and ": right for " not in line]
-    wrong = [line for line in lines if line != "configuration OK"]
+    wrong = [f"the fleet's broker {line}" for line in lines if line != "configuration OK"]
     return wrong or [f"linkhold check --connect ended with {code}"]
 
 

@@ -69,12 +69,18 @@ installed:
   description: Whether linkhold is installed as a service.
   returned: always
   type: bool
+unread:
+  description: Files of the configuration that are newer than what the running agent has read.
+  returned: always
+  type: list
 mode:
   description: The mode of the configuration in place, empty for none.
   returned: always
   type: str
 state:
-  description: Name, site and fingerprints of alerts of the agent, empty when none runs.
+  description:
+    - Name, site and fingerprints of alerts of the agent, empty when none runs. The alerts are those
+      that a gate which has not opened yet began with, where there is one.
   returned: always
   type: dict
 """
@@ -93,8 +99,10 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 RUN = "/run/linkhold"
-COMMAND = "/usr/local/bin/linkhold"
-CONFIG = "/etc/linkhold/linkhold.yaml"
+INSTALLED = ("/usr/local/bin/linkhold", "/opt/linkhold/current/bin/python")
+FOLDER = "/etc/linkhold"
+CONFIG = f"{FOLDER}/linkhold.yaml"
+GATE = "/var/lib/linkhold/gate.json"
 SOCKETS = {
     "mqtt/broker.sock": "linkhold-broker.service",
     "control.sock": "linkhold.service",
@@ -121,7 +129,8 @@ def main() -> None:
         missing=missing(host["packages"]),
         free_mb={place: free_mb(place) for place in ("/opt/linkhold", "/var/lib/linkhold")},
         foreign=foreign(module),
-        installed=Path(COMMAND).exists(),
+        installed=all(Path(path).exists() for path in INSTALLED),
+        unread=unread(changed_s(module)),
         mode=mode(),
         state=state(),
     )
@@ -190,6 +199,29 @@ def listener_of(path: str) -> int:
     return int(struct.unpack("3i", credentials)[0])
 
 
+def changed_s(module: Any) -> float:
+    """Return when the agent was started or reloaded last, in seconds since 1970; 0 for none."""
+    show = ["systemctl", "show", "--property=ActiveState,StateChangeTimestampMonotonic"]
+    _code, said, _error = module.run_command([*show, "linkhold.service"])
+    found = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+    if found.get("ActiveState") != "active":
+        return 0
+    changed_us = int(found["StateChangeTimestampMonotonic"])
+    return time.time() - time.clock_gettime(time.CLOCK_MONOTONIC) + changed_us / 1e6
+
+
+def unread(since_s: float, folder: str = FOLDER) -> list[str]:
+    """Return the files that were written after the agent had read them: a run was cut short."""
+    now_s = time.time()
+    return sorted(
+        path.name
+        for path in Path(folder).glob("*")
+        if path.is_file() and path.name != "relay.yaml"
+        # A file of the future is that of a clock which was set back, and would never be read.
+        if since_s and since_s < path.stat().st_mtime <= now_s
+    )
+
+
 def mode() -> str:
     """Return the mode that the configuration names, ``observe`` where it names none."""
     text = read(CONFIG)
@@ -206,9 +238,19 @@ def state() -> dict[str, Any]:
         if not same_boot or age_s > STALE_S:
             return {}
         fingerprints = [alert["fingerprint"] for alert in document["alerts"]]
-        return {"site": document["site"], "node": document["node"], "alerts": fingerprints}
+        alerts = before(fingerprints)
+        return {"site": document["site"], "node": document["node"], "alerts": alerts}
     except (KeyError, TypeError, ValueError):
         return {}
+
+
+def before(now: list[str]) -> list[str]:
+    """Return the alerts with which a gate began that has not opened yet; those of now for none."""
+    try:
+        kept = json.loads(read(GATE))
+    except ValueError:
+        return now
+    return kept if isinstance(kept, list) else now
 
 
 def read(path: str) -> str:

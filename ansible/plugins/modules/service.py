@@ -62,12 +62,13 @@ steps:
   type: list
 """
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-COMMAND = "/usr/local/bin/linkhold"
+HOME = Path("/opt/linkhold")
 NOTHING = "nothing to do"
 
 
@@ -86,16 +87,37 @@ def main() -> None:
         required_if=[("state", "present", ("wheel", "python"))],
         supports_check_mode=True,
     )
-    if module.params["state"] == "absent" and not Path(COMMAND).exists():
-        module.exit_json(changed=False, steps=[])
+    if module.params["state"] == "absent" and not own_python():
+        clear(module)
     *steps, outcome = ask(module, "--dry-run")
     steps = [step[len("would ") :] for step in steps if step.startswith("would ")]
     if outcome.startswith(NOTHING):
         module.exit_json(changed=False, steps=[])
     if not module.check_mode:
         ask(module)
-    after = "".join(f"{step}\n" for step in steps)
-    module.exit_json(changed=True, steps=steps, diff={"before": "", "after": after})
+    module.exit_json(changed=True, steps=steps, diff=diff(steps))
+
+
+def own_python() -> str:
+    """Return the interpreter of linkhold's venv; that of one not in use yet, if there is no other.
+
+    An installation that was cut short may have left units and no command.
+    """
+    found = [HOME / "current", *(mark.parent for mark in HOME.glob("*/complete"))]
+    return next((str(one / "bin/python") for one in found if (one / "bin/python").exists()), "")
+
+
+def clear(module: Any) -> None:
+    """End the task where no venv has become whole: nothing else was written before one has."""
+    steps = [f"remove {HOME}"] * HOME.exists()
+    if steps and not module.check_mode:
+        shutil.rmtree(HOME)
+    module.exit_json(changed=bool(steps), steps=steps, diff=diff(steps))
+
+
+def diff(steps: list[str]) -> dict[str, str]:
+    """Return the steps as what is new."""
+    return {"before": "", "after": "".join(f"{step}\n" for step in steps)}
 
 
 def ask(module: Any, *more: str) -> list[str]:
@@ -112,7 +134,8 @@ def ask(module: Any, *more: str) -> list[str]:
 def command(wanted: dict[str, Any]) -> list[str]:
     """Return the command line of `linkhold setup`."""
     if wanted["state"] == "absent":
-        return [COMMAND, "setup", "--remove", *(["--restore-host"] * wanted["restore_host"])]
+        restore = ["--restore-host"] * wanted["restore_host"]
+        return [own_python(), "-I", "-m", "linkhold", "setup", "--remove", *restore]
     named = ["--python", wanted["venv_python"]] if wanted["venv_python"] else []
     rights = [word for right in wanted["allow"] for word in ("--allow", right)]
     return [wanted["python"], "-m", "linkhold", "setup", "--system", *named, *rights]
