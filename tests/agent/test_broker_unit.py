@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import stat
@@ -10,6 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from linkhold.children import Outcome
+from linkhold.legs import broker_process
+from linkhold.legs.broker import BrokerFiles
+from linkhold.paths import NODE_RUN_DIR
 from support.broker import MOSQUITTO, wait_until
 from support.running import agent_of, brokers_of, run_cli
 
@@ -116,6 +121,27 @@ def test_a_frozen_broker_is_left_to_systemd(served: Running, unit: Unit) -> None
     unit.process.send_signal(signal.SIGCONT)
 
     served.wait_for(lambda state: agent_of(state)["leg_a"] == "up", 20)
+
+
+@pytest.mark.parametrize(
+    ("active", "calls"), [(0, ["is-active", "try-restart"]), (3, ["is-active"])]
+)
+def test_a_start_is_not_broken_off(
+    monkeypatch: pytest.MonkeyPatch, active: int, calls: list[str]
+) -> None:
+    """A broker that does not answer is started anew; a start that takes its time is not."""
+    asked = []
+
+    def run(argv: list[str], *, timeout_s: float) -> Outcome:
+        assert timeout_s
+        asked.append(argv[1] if argv[1] != "--no-block" else argv[2])
+        return Outcome(active)
+
+    monkeypatch.setattr(broker_process, "run", run)
+    unit = broker_process.UnitBroker(BrokerFiles(NODE_RUN_DIR))
+
+    asyncio.run(unit.end(broken=True))
+    assert asked == calls
 
 
 def test_open_without_a_broker(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support import installed
+from support.service_logind import delays_a_reboot
 from support.service_relay import relays
 from support.service_scenes import (
     crashes,
+    goes_on,
     hangs,
     has_booted,
     has_more_rights,
@@ -137,10 +139,35 @@ def test_hung(node: Machine) -> None:
     assert found["same_broker"]
 
 
+def test_going_on(node: Machine) -> None:
+    """A helper that eats the unit's memory dies alone; a bad configuration is told to who reloads.
+
+    The agent is the same one after both.
+    """
+    found = node.run(goes_on).value
+
+    assert (found["hog"], found["reload"], found["same"]) == (-9, 1, True), found["said"]
+    assert "/etc/linkhold/linkhold.yaml:1: mode: " in found["said"]
+
+
+def test_shutdown(node: Machine) -> None:
+    """With a real logind a reboot waits for training that listens, is told to it, and goes on.
+
+    Where it does not happen after all, the next one is held up again.
+    """
+    found = node.run(delays_a_reboot).value
+
+    assert re.search(r"linkhold .* shutdown .* delay", found["locks"]), found
+    assert found["notice"]["source"] == "logind: going down now"
+    assert (found["waits"], found["code"]) == ("inactive", 75)
+    assert found["goes_on_s"] < 5
+
+
 def test_relay(node: Machine, wheel: Path) -> None:
     """The relay waits for its configuration, then reports, in a sandbox and as a user of its own.
 
-    It is started again when it dies, gives up after ten times, and goes without the agent.
+    It is started again when it dies or hangs, and ends no alert by that; it gives up after ten
+    times, and goes without the agent.
     """
     found = node.run(relays, wheel=str(wheel)).value
 
@@ -155,8 +182,11 @@ def test_relay(node: Machine, wheel: Path) -> None:
     assert found["secret"] == ["0o600", "linkhold-relay"]
     assert found["watchdog"] == "3min"
     assert found["memory_kb"] < 100_000
+    assert "Watchdog timeout" in found["hung"]
+    assert found["ended"] == []
     assert (found["restarts"], found["result"]) == (10, "exit-code")
-    assert (found["left"], found["kept"], found["serves"]) == ("", True, "active")
+    assert (found["left"], found["failed"]) == ("", ""), "nothing of it counts as failed"
+    assert (found["kept"], found["serves"]) == (True, "active")
 
 
 def test_upgrade(node: Machine, newer: Path) -> None:

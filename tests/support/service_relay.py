@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,17 +28,23 @@ RELAY = "linkhold-relay.service"
 CONFIG = Path("/etc/linkhold/relay.yaml")
 SECRET = Path("/etc/linkhold/relay/password")
 DROP_IN = Path(f"/run/systemd/system/{RELAY}.d/crash.conf")
+WATCHDOG = "[Service]\nWatchdogSec=6\n"
 CRASH = "[Service]\nExecStart=\nExecStart=/bin/false\nRestartSec=50ms\n"
 
 
 class Alerts(BaseHTTPRequestHandler):
-    """Takes alerts as Alertmanager's API does; names of those that came are in ``seen``."""
+    """Takes alerts as Alertmanager's API does; keeps names of those that came and that ended."""
 
     seen: set[str] = set()  # noqa: RUF012 -- one server at a time
+    ended: set[str] = set()  # noqa: RUF012 -- as above
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.seen.update(alert["labels"]["alertname"] for alert in body)
+        now = datetime.now(timezone.utc)
+        for alert in body:
+            self.seen.add(alert["labels"]["alertname"])
+            if datetime.fromisoformat(alert["endsAt"].replace("Z", "+00:00")) <= now:
+                self.ended.add(alert["labels"]["alertname"])
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -61,7 +68,7 @@ def _alertmanager() -> Iterator[int]:
 
 @scenario(timeout_s=240)
 def relays(box: Box, wheel: str) -> dict[str, Any]:
-    """Install the relay beside the agent, tell it whom to listen to, kill it, take it away."""
+    """Install the relay beside the agent, tell it whom to listen to, end it, take it away."""
     asked = ("--system", "--relay")
     agent = pid(AGENT)
     first = installed.setup(Path(wheel), *asked).stdout
@@ -90,18 +97,24 @@ def relays(box: Box, wheel: str) -> dict[str, Any]:
         connected = lambda: "as linkhold-relay-relay" in broker.log()  # noqa: E731
         wait_until(connected, f"the broker knows it; {_journal()}", timeout_s=20)
         found |= _confined()
-        before = pid(RELAY)
-        os.kill(before, signal.SIGKILL)
-        Alerts.seen.clear()
-        wait_until(lambda: pid(RELAY) not in {0, before}, "another relay", timeout_s=20)
-        wait_until(told, f"alerts of another relay; {_journal()}", timeout_s=40)
-        found["agent"] = pid(AGENT) == agent
+        _put_drop_in(WATCHDOG)  # instead of three minutes, from the next start on
+        for number in (signal.SIGKILL, signal.SIGSTOP):
+            before = pid(RELAY)
+            os.kill(before, number)
+            Alerts.seen.clear()
+            wait_until(lambda: pid(RELAY) not in {0, before}, "another relay", timeout_s=20)  # noqa: B023
+            wait_until(told, f"alerts of another relay; {_journal()}", timeout_s=40)
+        found |= {
+            "agent": pid(AGENT) == agent,
+            "ended": sorted(Alerts.ended),
+            "hung": _journal("99"),
+        }
     broker.stop()
     return {**found, **_gives_up(), **_goes(wheel)}
 
 
-def _journal() -> str:
-    return say("journalctl", "-u", RELAY, "-o", "cat", "--no-pager", "-n", "20")
+def _journal(lines: str = "20") -> str:
+    return say("journalctl", "-u", RELAY, "-o", "cat", "--no-pager", "-n", lines)
 
 
 def _confined() -> dict[str, Any]:
@@ -123,26 +136,30 @@ def _confined() -> dict[str, Any]:
     }
 
 
+def _put_drop_in(text: str) -> None:
+    DROP_IN.parent.mkdir(parents=True, exist_ok=True)
+    DROP_IN.write_text(text, encoding="ascii")
+    subprocess.run(["systemctl", "daemon-reload"], check=True)
+
+
 def _gives_up() -> dict[str, Any]:
     """Let it end at once, at each start."""
-    DROP_IN.parent.mkdir(parents=True, exist_ok=True)
-    DROP_IN.write_text(CRASH, encoding="ascii")
-    subprocess.run(["systemctl", "daemon-reload"], check=True)
+    _put_drop_in(CRASH)
     subprocess.run(["systemctl", "reset-failed", RELAY], check=False)
     say("systemctl", "restart", RELAY)
     wait_until(lambda: shown(RELAY, "ActiveState") == "failed", "given up", timeout_s=40)
     found = {"restarts": int(shown(RELAY, "NRestarts")), "result": shown(RELAY, "Result")}
     DROP_IN.unlink()
     subprocess.run(["systemctl", "daemon-reload"], check=True)
-    subprocess.run(["systemctl", "reset-failed", RELAY], check=True)
     return found
 
 
 def _goes(wheel: str) -> dict[str, Any]:
-    """Remove the relay alone; the agent stays."""
+    """Remove the relay alone, failed as it is; the agent stays."""
     removed = installed.setup(Path(wheel), "--remove", "--relay").stdout
     return {
         "removed": removed,
+        "failed": say("systemctl", "--failed", "--plain", "--no-legend"),
         "left": say("find", "/etc/systemd", "/etc/sysusers.d", "/etc/tmpfiles.d",
                     "-name", "*relay*"),
         "kept": CONFIG.exists() and Path("/opt/linkhold/current").exists(),

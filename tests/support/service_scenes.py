@@ -197,6 +197,35 @@ def hangs(box: Box) -> dict[str, Any]:
     }
 
 
+HOG = f"""
+from pathlib import Path
+import os
+Path("/sys/fs/cgroup/system.slice/{AGENT}/cgroup.procs").write_text(str(os.getpid()))
+Path("/proc/self/oom_score_adj").write_text("-900")
+taken = []
+while True:
+    taken.append(b"x" * 1_000_000)
+"""
+
+
+@scenario(timeout_s=60)
+def goes_on(box: Box) -> dict[str, Any]:
+    """Have a process of the agent's unit take all its memory; then reload a bad configuration."""
+    agent = pid(AGENT)
+    hog = subprocess.run(["/usr/bin/python3", "-c", HOG], check=False, timeout=50)
+    good = CONFIG.read_text(encoding="utf-8")
+    CONFIG.write_text("mode: odd\n", encoding="ascii")
+    refused = subprocess.run(["systemctl", "reload", AGENT], check=False)
+    CONFIG.write_text(good, encoding="utf-8")
+    subprocess.run(["systemctl", "reload", AGENT], check=True)
+    return {
+        "hog": hog.returncode,
+        "reload": refused.returncode,
+        "said": say("journalctl", "-u", AGENT, "-o", "cat", "--no-pager", "-n", "40"),
+        "same": pid(AGENT) == agent,
+    }
+
+
 @scenario(timeout_s=150)
 def stops(box: Box, wheel: str) -> dict[str, Any]:
     """Stop, start and restart, with and without `restore_on_stop`."""

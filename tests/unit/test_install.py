@@ -297,7 +297,7 @@ def test_the_relay_has_no_rights(call: Callable[..., Outcome], option: tuple[str
 
     code, _, err = call("setup", *what, "--relay", *option)
 
-    assert code == 1
+    assert code == 64
     assert err.endswith("are about the agent: leave out --relay\n")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -17,10 +18,10 @@ from linkhold.rtnl.framing import Malformed
 from linkhold.rtnl.inet_diag import SOCK_DIAG_BY_FAMILY
 from linkhold.rtnl.unix_diag import clients, request
 from linkhold.survey.files import Reader
-from linkhold.survey.listeners import NETLINK_SOCK_DIAG, listeners
+from linkhold.survey.listeners import NETLINK_SOCK_DIAG, Listeners, listeners
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 SECOND = 10**9
 NOBODY: Mapping[int, int] = {}
@@ -36,28 +37,67 @@ def test_a_listener_is_known_by_its_connection(tmp_path: Path) -> None:
             server.bind(path)
             server.listen()
             both = [os.getpid(), idle.pid]
-            assert listeners(Reader(Path("/")), both) == frozenset()
+            assert listeners(Reader(Path("/")), both) == Listeners()
             client.connect(path)
             accepted, _ = server.accept()
-            assert listeners(Reader(Path("/")), both) == {os.getpid()}
+            assert listeners(Reader(Path("/")), both) == Listeners(frozenset({os.getpid()}))
             accepted.close()
             client.close()
-            assert listeners(Reader(Path("/")), both) == frozenset()
+            assert listeners(Reader(Path("/")), both) == Listeners()
     finally:
         idle.kill()
         idle.communicate()
 
 
+@pytest.fixture
+def connected(tmp_path: Path) -> Iterator[Callable[[str], None]]:
+    """Return a function that connects this process to a socket of the broker, as it is named."""
+    (tmp_path / "mqtt").mkdir()
+    with contextlib.ExitStack() as stack:
+
+        def connect(name: str) -> None:
+            server, client = (stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in "sc")
+            server.bind(str(tmp_path / "mqtt" / name))
+            server.listen()
+            client.connect(str(tmp_path / "mqtt" / name))
+            stack.enter_context(server.accept()[0])
+
+        yield connect
+
+
+def test_one_that_may_not_be_looked_into_is_counted(
+    tmp_path: Path, connected: Callable[[str], None]
+) -> None:
+    """In the unit's sandbox no process shows its descriptors: a connection stands for a listener.
+
+    Those whom we may look into and who do not train are no listeners.
+    """
+    connected("broker.sock")
+
+    assert listeners(Reader(tmp_path), []) == Listeners(unseen=1)
+    assert listeners(Reader(Path("/")), []) == Listeners()
+
+
+def test_a_broker_in_a_network_of_its_own(connected: Callable[[str], None]) -> None:
+    """The kernel does not tell who listens there; the agent's connection to it shows that it is."""
+    connected("agent.sock")
+
+    assert listeners(Reader(Path("/")), [os.getpid()]) == Listeners()
+
+
 def test_without_a_broker_nobody_knows() -> None:
     """No listening socket of that name: None, which is not the same as no listener."""
     with Exchange(NETLINK_SOCK_DIAG, "sock_diag") as kernel:
-        assert clients(kernel.dump(SOCK_DIAG_BY_FAMILY, request()), b"/no such socket") is None
+        assert (
+            clients(kernel.dump(SOCK_DIAG_BY_FAMILY, request()), b"/no such socket", b"/nor this")
+            is None
+        )
 
 
 def test_a_message_that_is_cut_off_is_refused() -> None:
     """Bytes that are no unix_diag_msg raise Malformed, nothing else."""
     with pytest.raises(Malformed):
-        clients([b"\1\1\1"], b"x")
+        clients([b"\1\1\1"], b"x", b"y")
 
 
 def test_listeners_are_awaited_for_as_long_as_they_listen() -> None:

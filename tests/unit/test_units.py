@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -92,6 +93,25 @@ def test_every_open_directive_has_a_reason(unit: str) -> None:
             commented = False
         elif re.match(pattern, line) and line.partition("=")[2] not in STRICTEST:
             assert commented, f"{unit}: {line} has no reason"
+
+
+@needs_analyze
+@pytest.mark.parametrize("unit", SERVICES)
+def test_what_is_left_open_is_named(placed: Path, unit: str) -> None:
+    """A directive that a unit leaves out, and that would close something, is in a comment of it."""
+    command = ["systemd-analyze", "security", "--offline=true", "--json=short"]
+    done = subprocess.run(
+        [*command, str(placed / unit)], capture_output=True, text=True, check=True
+    )
+    text = (placed / unit).read_text(encoding="utf-8")
+    opened = {
+        row["name"].partition("=")[0]
+        for row in json.loads(done.stdout)
+        if row["set"] is False and float(row["exposure"] or 0) > 0
+    }
+
+    # The first is for services with a root of their own; the second names what ProtectClock adds.
+    assert [name for name in opened - {"RootDirectory", "DeviceAllow"} if name not in text] == []
 
 
 @pytest.mark.parametrize("unit", SERVICES)

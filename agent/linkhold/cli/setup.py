@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import os
 import shutil
 import sys
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import linkhold
+from linkhold.cli import arguments
+from linkhold.cli.arguments import WrongCall
 from linkhold.install.files import AGENT, CURRENT, PARTS, RELAY, RIGHTS, Part
 from linkhold.install.hosts import Host, host_of
 from linkhold.install.plan import Target, install, is_configured, present, removal, rights_of
@@ -17,6 +22,10 @@ from linkhold.install.steps import below, perform
 from linkhold.install.venv import Venv, plan_venv
 from linkhold.model import HostError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LOCK = "/run/linkhold-setup.lock"
 _DESCRIPTION = """\
 Install linkhold as a service: a venv of its own below /opt/linkhold with pinned dependencies,
 three units, /etc/linkhold/linkhold.yaml (every default, as comments) and the command
@@ -45,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--restore-host", action="store_true", help="with --remove: run linkhold restore as well"
     )
-    parser.add_argument("--wheel", type=Path, metavar="FILE", help="the wheel to install")
+    parser.add_argument("--wheel", type=arguments.path, metavar="FILE", help="the wheel to install")
     parser.add_argument("--python", metavar="P", help="the interpreter of the venv")
     parser.add_argument(
         "--allow",
@@ -56,7 +65,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-start", action="store_true", help="enable the units, start nothing")
     parser.add_argument(
-        "--root", type=Path, metavar="DIR", help="work on the host in this folder, such as an image"
+        "--root",
+        type=arguments.path,
+        metavar="DIR",
+        help="work on the host in this folder, such as an image",
     )
 
 
@@ -64,11 +76,38 @@ def run(args: argparse.Namespace) -> int:
     """Install or remove; return 0, also when there was nothing to do."""
     root = (args.root or Path("/")).absolute()
     if args.restore_host and not args.remove:
-        raise HostError("--restore-host goes with --remove")
+        raise WrongCall("--restore-host goes with --remove")
     if os.geteuid() != 0 and not args.dry_run:
         raise HostError("setup changes /opt, /etc and the units of systemd: run it as root")
     if args.relay and (args.allow or args.restore_host):
-        raise HostError("--allow and --restore-host are about the agent: leave out --relay")
+        raise WrongCall("--allow and --restore-host are about the agent: leave out --relay")
+    os.umask(0o022)  # a hardened root has 077, and the units' users must reach the venv
+    with contextlib.nullcontext() if args.dry_run else _alone(root):
+        return _run(args, root)
+
+
+@contextlib.contextmanager
+def _alone(root: Path) -> Iterator[None]:
+    """Refuse to work beside another setup: both would make the same venv.
+
+    The kernel drops the lock (flock(2)) with the process, however it ends. Who can open a file can
+    lock it: this one is root's alone, or any user could keep every upgrade away.
+    """
+    place = below(root, LOCK)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            at_work = "another linkhold setup is at work here; wait until it has ended"
+            raise HostError(at_work) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _run(args: argparse.Namespace, root: Path) -> int:
     lives = args.root is None and Path("/run/systemd/system").is_dir()
     target = Target(root, lives)
     parts: tuple[Part, ...]
@@ -174,6 +213,6 @@ def _wheel(args: argparse.Namespace) -> Path:
         raise HostError(
             "which linkhold? name its wheel with --wheel FILE; `make wheel` in a checkout makes one"
         )
-    if not zipfile.is_zipfile(wheel):
+    if not (wheel.is_file() and zipfile.is_zipfile(wheel)):
         raise HostError(f"wheel {wheel}: no such wheel")
     return wheel

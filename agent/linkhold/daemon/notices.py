@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from linkhold.decide.notices.shutdown import LogindReport
     from linkhold.decide.readings import Reading
     from linkhold.model import NodeState, Notice
+    from linkhold.survey.listeners import Listeners
 
 LOGIND = "logind"
 TRAINERS_S = 0.5
@@ -148,16 +149,18 @@ class NoticesKeeper:
     async def _let_go(self, sensor: LogindSensor, until_s: float) -> None:
         """Let the shutdown go on when no training is left, or when its time is over."""
         finder, began_s = Finder(), time.monotonic()
-        left, pids = frozenset[int](), frozenset[int]()
+        left, pids, unseen = frozenset[int](), frozenset[int](), 0
         quiet: Mapping[int, int] = {}
         while time.monotonic() < until_s:
-            pids, listening = await in_thread(lambda: _training(finder))
+            pids, heard = await in_thread(lambda: _training(finder))
+            unseen = heard.unseen if heard else 0
+            listening = heard.pids if heard else None
             left, quiet = awaited(pids, listening, quiet, time.monotonic_ns())
-            if not left or not sensor.holds:
+            if not (left or unseen) or not sensor.holds:
                 break
             await asyncio.sleep(min(TRAINERS_S, max(0.0, until_s - time.monotonic())))
         waited_s = time.monotonic() - began_s
-        log.info("the shutdown goes on after %.1f s: %s", waited_s, _left_text(pids, left))
+        log.info("the shutdown goes on after %.1f s: %s", waited_s, _left_text(pids, left, unseen))
         sensor.release()
         self._locked = False
         self._tell(())
@@ -181,15 +184,17 @@ class NoticesKeeper:
         return NoticesView(self._cloud, self._locked, blind, tuple(missed))
 
 
-def _training(finder: Finder) -> tuple[frozenset[int], frozenset[int] | None]:
+def _training(finder: Finder) -> tuple[frozenset[int], Listeners | None]:
     """Return the training processes, and which of them listen to the agent. Blocking."""
     reader = Reader(Path("/"))
     pids = frozenset(one.pid for one in finder.find(reader).processes)
     return pids, listeners(reader, pids)
 
 
-def _left_text(there: frozenset[int], left: frozenset[int]) -> str:
+def _left_text(there: frozenset[int], left: frozenset[int], unseen: int) -> str:
     pids = ", ".join(map(str, sorted(left or there)[:8]))
+    if unseen:
+        return f"{unseen} of those who listen to the agent are left"
     if left:
         return f"training is left (process {pids})"
     if there:

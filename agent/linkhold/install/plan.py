@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from linkhold.install.files import (
     AGENT,
@@ -67,12 +67,17 @@ def install(
     start: bool,
     parts: tuple[Part, ...] = (AGENT,),
 ) -> list[Step]:
-    """Return the steps that install or upgrade; the running service changes in the last ones."""
+    """Return the steps that install or upgrade; the running service changes in the last ones.
+
+    Raises :class:`HostError` while a change of bonds is at work.
+    """
     root = target.root
     switch = point(root, CURRENT, Path(venv.folder).name)
     files = {part: _files(root, part, rights) for part in parts}
     stale = {part: _stale(root, [*files[part], switch]) for part in parts}
     fresh = not any(stale.values())
+    if not fresh:
+        _refuse_amid_change(root)
     begin, end = _marks(below(root, UNFINISHED), done=fresh)
     checks = [_check(target, venv, part) for part in parts]
     configs = [_config(root, venv, part) for part in parts]
@@ -118,7 +123,14 @@ def _check(target: Target, venv: Venv, part: Part) -> Step:
         idle = part is RELAY and not (target.lives and _is_active(RELAY_UNIT))
         return venv.in_use() or idle or not config.exists()
 
-    return Step(f"check {part.config} with the new version", done, lambda: call(command))
+    def do() -> None:
+        if not succeeds(command):
+            raise HostError(
+                f"the new version refuses {part.config}, so that it is not put in use; what is "
+                f"wrong: {' '.join(command)}"
+            )
+
+    return Step(f"check {part.config} with the new version", done, do)
 
 
 def _marks(unfinished: Path, *, done: bool) -> tuple[Step, Step]:
@@ -134,7 +146,7 @@ def _config(root: Path, venv: Venv, part: Part) -> Step:
 
     def do() -> None:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        shell = 'umask 022; "$@" >"$0.new" && mv "$0.new" "$0"'
+        shell = '"$@" >"$0.new" && sync "$0.new" && mv "$0.new" "$0"'
         call(["/bin/sh", "-c", shell, str(path), *venv.linkhold(*part.default)])
 
     return Step(f"write {part.config} with every default as a comment", path.exists, do)
@@ -199,8 +211,8 @@ def _is_active(unit: str) -> bool:
 
 
 def _old_venvs(root: Path, venv: Venv) -> list[Step]:
-    found = below(root, HOME).glob("*-*/complete")
-    names = sorted(f"{HOME}/{path.parent.name}" for path in found)
+    """Return the steps that remove what no unit runs from: also what was never finished."""
+    names = sorted(f"{HOME}/{path.name}" for path in below(root, HOME).glob("*-*"))
     return [remove(root, name) for name in names if name != venv.folder]
 
 
@@ -208,16 +220,18 @@ def removal(target: Target, *, restore_host: bool, parts: tuple[Part, ...] = PAR
     """Return the steps that undo an installation; configuration and state folder stay.
 
     ``parts`` are those to remove. Raises :class:`HostError` where a bond would not be made at the
-    next boot any more.
+    next boot any more, and while a change of bonds is at work.
     """
     root = target.root
+    _refuse_amid_change(root)
     stays = tuple(part for part in present(root) if part not in parts)
     steps = []
     if target.lives:
-        found = [part for part in parts if _is_there(root, part)]
-        units = [unit for part in found for unit in part.units]
+        # Those there are: systemctl refuses all for one that an unfinished run has not written.
+        named = [unit for part in parts for unit in part.units]
+        units = [unit for unit in named if below(root, f"{UNIT_FOLDER}/{unit}").exists()]
         stop = ["systemctl", "disable", "--now", "--quiet", *units]
-        steps += [_command(stop, done=not units)]
+        steps += [_command(stop, done=not units), _forget_failures(units)]
     if restore_host:
         steps += [_restore(target)]
     elif AGENT in parts:
@@ -226,12 +240,25 @@ def removal(target: Target, *, restore_host: bool, parts: tuple[Part, ...] = PAR
     rights = RIGHTS if AGENT in parts else ()
     names += [file.path for file in host_files(rights, parts) if file.path != COMMAND]
     names += [] if stays else [COMMAND, HOME]
-    gone = not any(_is_there(root, part) for part in parts)
-    steps += [remove(root, name) for name in names]
-    steps += [_empty_folder(root, str(Path(drop_in(RIGHTS[0])).parent))] if rights else []
+    files = [remove(root, name) for name in names]
+    files += [_empty_folder(root, str(Path(drop_in(RIGHTS[0])).parent))] if rights else []
     if target.lives:
-        steps.append(_command(["systemctl", "daemon-reload"], done=gone))
-    return steps
+        gone = all(step.done() for step in files)
+        files.append(_command(["systemctl", "daemon-reload"], done=gone))
+    return [*steps, *files]
+
+
+def _forget_failures(units: list[str]) -> Step:
+    """Return the step after which no unit that is removed counts as a failed one for ever."""
+
+    def failed() -> list[str]:
+        return [unit for unit in units if succeeds(["systemctl", "is-failed", "--quiet", unit])]
+
+    return Step(
+        "forget how its units failed",
+        lambda: not failed(),
+        lambda: call(["systemctl", "reset-failed", *failed()]),
+    )
 
 
 def _restore(target: Target) -> Step:
@@ -241,6 +268,11 @@ def _restore(target: Target) -> Step:
             "container"
         )
     python = below(target.root, CURRENT) / "bin/python"
+    if not python.exists():
+        raise HostError(
+            "--restore-host runs the linkhold that is installed, and there is none: install it "
+            "once more, then remove it"
+        )
     return _command([str(python), "-I", "-m", "linkhold", "restore", "--yes"], done=False)
 
 
@@ -252,16 +284,32 @@ def _empty_folder(root: Path, name: str) -> Step:
 
 def _refuse_to_lose(root: Path) -> None:
     """Refuse while a bond depends on linkhold-boot.service: no manager makes it at boot."""
-    lost = []
-    for path in sorted(below(root, RECORDS).glob("committed-*.json")):
-        try:
-            record = json.loads(read_kept(path))
-        except (OSError, ValueError, RecursionError):
-            record = {}
-        if not isinstance(record, dict) or record.get("persist", "linkhold") == "linkhold":
-            lost.append(path.stem.removeprefix("committed-"))
+    lost = [
+        path.stem.removeprefix("committed-")
+        for path in sorted(below(root, RECORDS).glob("committed-*.json"))
+        if _read(path).get("persist", "linkhold") == "linkhold"
+    ]
     if lost:
         raise HostError(
             f"{', '.join(lost)}: made by linkhold at each boot, so the next boot would have no "
             "network without it; use --restore-host, or first: linkhold bond remove BOND"
         )
+
+
+def _refuse_amid_change(root: Path) -> None:
+    """Refuse while a change of bonds is neither committed nor undone: its guard is of the venv."""
+    path = below(root, f"{RECORDS}/journal.json")
+    if below(root, CURRENT).exists() and path.exists() and _read(path).get("state") != "committed":
+        raise HostError(
+            "a change of bonds is not finished, and what would undo it runs from here; end it "
+            "first: linkhold bond status says how"
+        )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return a record of :mod:`linkhold.actuators`, empty where it is damaged."""
+    try:
+        found = json.loads(read_kept(path))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

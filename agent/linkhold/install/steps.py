@@ -55,7 +55,7 @@ def succeeds(argv: Sequence[str], timeout_s: float = COMMAND_S) -> bool:
 
 
 def write(root: Path, file: HostFile) -> Step:
-    """Return the step that gives a file its content and mode, whole at any moment."""
+    """Return the step that gives a file its content and mode, whole on the disk at any moment."""
     path = below(root, file.path)
 
     def done() -> bool:
@@ -67,8 +67,11 @@ def write(root: Path, file: HostFile) -> Step:
     def do() -> None:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         new = path.with_name(f".{path.name}.new")
-        new.write_bytes(file.content)
-        new.chmod(file.mode)
+        with new.open("wb") as written:
+            written.write(file.content)
+            written.flush()
+            os.fchmod(written.fileno(), file.mode)
+            os.fsync(written.fileno())  # else a loss of power leaves an empty unit: a masked one
         new.replace(path)
 
     return Step(f"write {file.path}", done, do)

@@ -51,6 +51,8 @@ class Venv:
         self._pip("--no-index", str(self.wheel))
         call(self.linkhold("--version"))
         call([f"{place}/bin/python", "-I", "-m", "pip", "uninstall", "--quiet", "--yes", "pip"])
+        # The mark must not outlive a loss of power that the files before it do not.
+        call(["sync", "--file-system", str(place)], PIP_S)
         (place / COMPLETE).touch()
 
     def _pip(self, *arguments: str) -> None:

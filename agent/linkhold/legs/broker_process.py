@@ -155,14 +155,22 @@ class UnitBroker:
 
         The unit serves the node's own run folder; another folder's broker is not its.
         """
-        if not broken or self._files.run_dir != NODE_RUN_DIR:
-            return
-        command = ["systemctl", "--no-block", "try-restart", UNIT]
-        with contextlib.suppress(Unavailable):
-            await in_thread(lambda: run(command, timeout_s=SYSTEMCTL_WAIT_S))
+        if broken and self._files.run_dir == NODE_RUN_DIR:
+            with contextlib.suppress(Unavailable):
+                await in_thread(_start_unit_anew)
 
     async def stop(self) -> None:
         """Do nothing: it is not ours to end."""
+
+
+def _start_unit_anew() -> None:
+    """Restart the unit if it is active; raises :class:`Unavailable`. Blocking.
+
+    systemctl's try-restart would also break off a start, which on a slow disk may take longer
+    than we wait; a start that hangs is ended by the unit's own limit.
+    """
+    if run(["systemctl", "is-active", "--quiet", UNIT], timeout_s=SYSTEMCTL_WAIT_S).code == 0:
+        run(["systemctl", "--no-block", "try-restart", UNIT], timeout_s=SYSTEMCTL_WAIT_S)
 
 
 def _is_ours(path: Path) -> bool:

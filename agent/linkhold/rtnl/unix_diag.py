@@ -34,10 +34,12 @@ def request() -> bytes:
     return _REQUEST.pack(socket.AF_UNIX, 0, 0, states, 0, show, ANY, ANY)
 
 
-def clients(bodies: Iterable[bytes], name: bytes) -> frozenset[int] | None:
+def clients(bodies: Iterable[bytes], name: bytes, witness: bytes) -> frozenset[int] | None:
     """Return the inodes of the sockets that are connected to one whose path ends in ``name``.
 
-    None where nobody listens there. Raises :class:`Malformed`.
+    None where nobody listens there. Who listens in another network namespace is not told, but its
+    connections are: one to ``witness``, another path of the same listener, shows that it is there.
+    Raises :class:`Malformed`.
     """
     found: set[int] = set()
     listens = False
@@ -47,7 +49,9 @@ def clients(bodies: Iterable[bytes], name: bytes) -> frozenset[int] | None:
         state = _HEAD.unpack_from(data)[2]
         told = attributes(data, _HEAD.size, len(data))
         start, end = told.get(UNIX_DIAG_NAME, (0, 0))
-        if not data[start:end].rstrip(b"\0").endswith(name):
+        path = data[start:end].rstrip(b"\0")
+        listens = listens or (path.endswith(witness) and state == ESTABLISHED)
+        if not path.endswith(name):
             continue
         listens = listens or state == LISTENING
         at, peer_end = told.get(UNIX_DIAG_PEER, (0, 0))

@@ -1,0 +1,185 @@
+"""`linkhold setup` in bad company: cut short, twice at once, amid a change, a strict umask."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linkhold.cli import main
+from linkhold.install import plan
+from linkhold.install.files import CURRENT, UNITS, HostFile
+from linkhold.install.plan import RECORDS, Target, removal
+from linkhold.install.steps import Step, below, write
+from linkhold.install.venv import Venv
+from linkhold.model import HostError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Outcome = tuple[int, str, str]
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """Return a function that runs linkhold and gives exit code, stdout and stderr."""
+
+    def run(*argv: str) -> Outcome:
+        code = main(argv)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Debian 12 with the packages; a venv is a folder there, whose linkhold says nothing."""
+    root = tmp_path / "root"
+    (root / "etc").mkdir(parents=True)
+    (root / "etc/os-release").write_text('ID=debian\nVERSION_ID="12"\n')
+    for name in ("usr/sbin/mosquitto", "usr/lib/python3.11/ensurepip/__init__.py"):
+        (root / name).parent.mkdir(parents=True)
+        (root / name).touch()
+    with zipfile.ZipFile(root / "a.whl", "w"):
+        pass
+
+    def make(made: Venv) -> None:
+        place = below(made.root, made.folder)
+        (place / "bin").mkdir(parents=True)
+        (place / "bin/python").symlink_to("/bin/true")
+        (place / "complete").touch()
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(Venv, "_make", make)
+    monkeypatch.setattr(
+        plan, "_enable", lambda *_, **__: Step("enable", lambda: True, lambda: None)
+    )
+    return root
+
+
+def words(root: Path, what: str = "--system") -> tuple[str, ...]:
+    """Return the words of a setup in the folder ``root``."""
+    wheel = ("--wheel", str(root / "a.whl")) if what == "--system" else ()
+    return ("setup", what, "--root", str(root), *wheel)
+
+
+def test_a_hardened_umask_shuts_nobody_out(call: Callable[..., Outcome], whole: Path) -> None:
+    """Whatever root's umask, the units' users reach the venv, and everybody the command."""
+    before = os.umask(0o077)
+    try:
+        code, _, err = call(*words(whole))
+    finally:
+        os.umask(before)
+
+    assert (code, err) == (0, "")
+    for name in ("opt/linkhold", "etc/linkhold", "etc/systemd/system", "usr/local/bin/linkhold"):
+        assert (whole / name).stat().st_mode & 0o777 == 0o755, name
+
+
+def test_one_setup_at_a_time(call: Callable[..., Outcome], whole: Path) -> None:
+    """The second is refused, a look is not; and nobody but root can stand in the way."""
+    assert call(*words(whole))[0] == 0
+    lock = whole / "run/linkhold-setup.lock"
+    assert lock.stat().st_mode & 0o777 == 0o600
+    descriptor = os.open(lock, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        code, _, err = call(*words(whole))
+        look = call(*words(whole), "--dry-run")[0]
+    finally:
+        os.close(descriptor)
+
+    assert (code, look) == (1, 0)
+    assert err == "linkhold: another linkhold setup is at work here; wait until it has ended\n"
+    assert call(*words(whole))[0] == 0
+
+
+def test_what_was_never_finished_goes(call: Callable[..., Outcome], whole: Path) -> None:
+    """A venv that a run left incomplete is made anew by its own wheel, removed by another's."""
+    call(*words(whole))
+    stale = whole / "opt/linkhold/0.0.1-0123456789"
+    stale.mkdir()
+
+    assert "remove /opt/linkhold/0.0.1-0123456789\n" in call(*words(whole))[1]
+    assert not stale.exists()
+    assert call(*words(whole))[1] == "nothing to do: linkhold is as it should be\n"
+
+
+def test_a_configuration_that_the_new_version_refuses(
+    call: Callable[..., Outcome], whole: Path
+) -> None:
+    """It is not put in use, and the message says how to see what is wrong."""
+    call(*words(whole))
+    with zipfile.ZipFile(whole / "a.whl", "a") as wheel:
+        wheel.comment = b"newer"
+    current = (whole / "opt/linkhold/current").readlink()
+
+    def make(made: Venv) -> None:
+        place = below(made.root, made.folder)
+        (place / "bin").mkdir(parents=True)
+        (place / "bin/python").symlink_to("/bin/false")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Venv, "_make", make)
+        code, _, err = call(*words(whole))
+
+    assert code == 1
+    assert re.search(r"refuses /etc/linkhold/linkhold\.yaml, .* check \S+linkhold\.yaml\n$", err), (
+        err
+    )
+    assert (whole / "opt/linkhold/current").readlink() == current
+
+
+@pytest.mark.parametrize("written", range(len(UNITS)))
+def test_removal_after_a_run_that_was_cut_short(tmp_path: Path, written: int) -> None:
+    """It stops the units that were written: for one that was not, systemctl refuses them all."""
+    folder = below(tmp_path, "/etc/systemd/system")
+    folder.mkdir(parents=True)
+    for unit in UNITS[:written]:
+        (folder / unit).touch()
+    steps = removal(Target(tmp_path, lives=True), restore_host=False)
+    asked = [step.text.split()[5:] for step in steps if "disable" in step.text and not step.done()]
+
+    assert asked == ([list(UNITS[:written])] if written else [])
+
+
+@pytest.mark.parametrize(("state", "refused"), [("waiting", True), ("committed", False)])
+def test_nothing_is_removed_under_a_guard(tmp_path: Path, state: str, refused: bool) -> None:  # noqa: FBT001
+    """What would undo a change of bonds runs from the venv: it stays until the change is over."""
+    folder = below(tmp_path, RECORDS)
+    folder.mkdir(parents=True)
+    (folder / "journal.json").write_text(json.dumps({"state": state}))
+    current = below(tmp_path, CURRENT)
+    current.parent.mkdir(parents=True)
+    current.symlink_to(".")
+
+    if refused:
+        with pytest.raises(HostError, match="linkhold bond status says how"):
+            removal(Target(tmp_path, lives=False), restore_host=False)
+    else:
+        assert removal(Target(tmp_path, lives=False), restore_host=False)
+
+
+def test_a_loss_of_power_leaves_no_empty_unit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file is on the disk before it has its name: an empty unit would be a masked one."""
+    synced: list[tuple[bytes, bool]] = []
+    path = tmp_path / "etc/x.service"
+
+    def fsync(descriptor: int) -> None:
+        content = Path(f"/proc/self/fd/{descriptor}").read_bytes()
+        synced.append((content, path.exists()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write(tmp_path, HostFile("/etc/x.service", b"[Unit]\n")).do()
+
+    assert synced == [(b"[Unit]\n", False)]
+    assert path.read_bytes() == b"[Unit]\n"
