@@ -32,6 +32,7 @@ KEPT_LINE_BYTES = 500
 NOT_EXECUTED = (126, 127)
 """setpriv ends with these when it may not run, or does not find, its command."""
 HOST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_NO_SECRETS = {"PATH": HOST_PATH, "LC_ALL": "C.UTF-8"}
 
 
 class Child:
@@ -60,6 +61,7 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                env=None if user is None else _NO_SECRETS,  # another user may read his own
                 umask=0o077,  # whatever ours is: a socket must not be open before we open it
             )
         except OSError as error:

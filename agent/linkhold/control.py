@@ -11,13 +11,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import socket
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from linkhold.deadlines import within
+from linkhold.door import Door
 from linkhold.model import LinkholdError, WireError
 from linkhold.wire import dumps, load_json
 
@@ -25,34 +24,17 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
     from pathlib import Path
 
-MAX_CLIENTS = 16
-MAX_PRIVILEGED = 32
-"""Clients that root and the agent's own user may bring it to: strangers cannot lock them out."""
+    from linkhold.door import Peer
+
 MAX_REQUEST_BYTES = 64 * 1024
 MAX_BODY_BYTES = 512 * 1024
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 IDLE_S = 30.0
 SEND_S = 10.0
 FOLLOW_QUEUE = 1000
-SO_PEERGROUPS = 59
-"""asm-generic/socket.h; Python's socket module has no name for it."""
-MOST_GROUP_BYTES = 1024
-"""Python's getsockopt() takes no more: 256 groups."""
+PACE_S = 0.02
+"""Between two requests of a stranger on one connection: 8 of them are 400 a second."""
 BUSY = {"ok": False, "busy": True, "error": "the agent answers too many others now; try again"}
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """Who asks: the kernel's word for it. ``groups`` are all of the process, the first one too."""
-
-    pid: int
-    uid: int
-    groups: frozenset[int] = frozenset()
-
-    @property
-    def privileged(self) -> bool:
-        """Whether this is root, or the agent's own user."""
-        return self.uid in {0, os.geteuid()}
 
 
 class ControlServer:
@@ -63,32 +45,18 @@ class ControlServer:
         path: Path,
         handlers: Mapping[str, Callable[[Mapping[str, Any], Peer], Awaitable[bytes]]],
     ) -> None:
-        self._path = path
         self._handlers = handlers
-        self._clients = 0
         self._followers: set[asyncio.Queue[bytes]] = set()
-        self._server: asyncio.AbstractServer | None = None
-        self._inode = 0
+        self._door = Door(path, self._serve, self._refuse)
         self.counters = {"control_refused": 0, "control_bad_requests": 0, "follow_dropped": 0}
 
     async def start(self) -> None:
         """Listen; raises OSError. A socket that a killed agent left is replaced."""
-        self._path.unlink(missing_ok=True)
-        self._server = await asyncio.start_unix_server(
-            self._serve, str(self._path), limit=MAX_REQUEST_BYTES
-        )
-        self._path.chmod(0o666)
-        self._inode = self._path.stat().st_ino
+        self._door.open()
 
     async def heal(self) -> bool:
         """Listen anew if somebody removed the socket, and tell whether so; raises OSError."""
-        with contextlib.suppress(FileNotFoundError):
-            if self._path.stat().st_ino == self._inode:
-                return False
-        if self._server is not None:
-            self._server.close()
-        await self.start()
-        return True
+        return self._door.heal()
 
     def tell(self, event: bytes) -> None:
         """Send an event to everybody who follows; a follower that is too slow misses some."""
@@ -98,28 +66,18 @@ class ControlServer:
             except asyncio.QueueFull:
                 self.counters["follow_dropped"] += 1
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, sock: socket.socket, peer: Peer) -> None:
+        reader, writer = await asyncio.open_unix_connection(sock=sock, limit=MAX_REQUEST_BYTES)
         try:
-            peer = _peer_of(writer)
-            if self._clients >= (MAX_PRIVILEGED if peer.privileged else MAX_CLIENTS):
-                self.counters["control_refused"] += 1
-                writer.write(dumps(BUSY) + b"\n")
-                await within(writer.drain(), SEND_S)
-                return
-            await self._counted(reader, writer, peer)
+            await self._converse(reader, writer, peer)
         except (OSError, asyncio.TimeoutError):
             writer.transport.abort()  # close() would wait without end for who reads nothing
         finally:
             writer.close()
 
-    async def _counted(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: Peer
-    ) -> None:
-        self._clients += 1
-        try:
-            await self._converse(reader, writer, peer)
-        finally:
-            self._clients -= 1
+    def _refuse(self, sock: socket.socket) -> None:
+        self.counters["control_refused"] += 1
+        sock.send(dumps(BUSY) + b"\n")
 
     async def _converse(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: Peer
@@ -146,6 +104,8 @@ class ControlServer:
                     return
             writer.write(await self._answer(request, peer) + b"\n")
             await within(writer.drain(), SEND_S)
+            if not peer.privileged:
+                await asyncio.sleep(PACE_S)
 
     def _parse(self, line: bytes) -> dict[str, Any] | None:
         with contextlib.suppress(WireError):
@@ -184,9 +144,7 @@ class ControlServer:
 
     async def stop(self) -> None:
         """Stop listening and remove the socket."""
-        if self._server is not None:
-            self._server.close()
-            self._path.unlink(missing_ok=True)
+        self._door.close()
 
 
 async def _body(reader: asyncio.StreamReader, size: Any, peer: Peer) -> bytes:
@@ -217,21 +175,6 @@ async def _read_all(reader: asyncio.StreamReader) -> None:
             pass
 
 
-def _peer_of(writer: asyncio.StreamWriter) -> Peer:
-    sock: socket.socket = writer.get_extra_info("socket")
-    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    pid, uid, gid = struct.unpack("3i", raw)
-    return Peer(pid, uid, frozenset({gid, *_groups_of(sock)}))
-
-
-def _groups_of(sock: socket.socket) -> tuple[int, ...]:
-    """Return the supplementary groups of a peer; none of more than 256, or before Linux 4.13."""
-    with contextlib.suppress(OSError):  # ERANGE: there are more (net/core/sock.c)
-        raw = sock.getsockopt(socket.SOL_SOCKET, SO_PEERGROUPS, MOST_GROUP_BYTES)
-        return struct.unpack(f"{len(raw) // 4}I", raw)
-    return ()
-
-
 class NoAgent(LinkholdError):
     """Nobody answers on the control socket."""
 
@@ -241,9 +184,13 @@ class ControlClient:
 
     def __init__(self, path: Path, timeout_s: float = 5.0) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(timeout_s)
+        # Where many connect at once a blocking connect(2) waits for its turn; one with Python's
+        # own timeout does not block, and is refused with EAGAIN.
+        patience = struct.pack("ll", int(timeout_s), int(timeout_s % 1 * 1e6))
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
         try:
             self._socket.connect(str(path))
+            self._socket.settimeout(timeout_s)
         except OSError as error:
             self._socket.close()
             raise NoAgent(f"no agent answers on {path} ({error.strerror or error})") from error

@@ -6,10 +6,12 @@ one reader at a time with a deadline, in a thread of its own: a reader that hang
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from linkhold.model import StoreError
 from linkhold.wire.openmetrics import OPENMETRICS_TYPE, PROMETHEUS_TYPE, render
@@ -88,11 +90,9 @@ class Exporter:
 
 def _server(exporter: Exporter, host: str, port: int) -> HTTPServer:
     """Return a bound server; its modules are loaded only where an endpoint is wanted."""
-    import socket  # noqa: PLC0415
     from http.server import BaseHTTPRequestHandler, HTTPServer  # noqa: PLC0415
 
     class Handler(BaseHTTPRequestHandler):
-        timeout = READER_S
         server_version = "linkhold"
         sys_version = ""
 
@@ -115,10 +115,25 @@ def _server(exporter: Exporter, host: str, port: int) -> HTTPServer:
         address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         allow_reuse_address = True
 
+        def finish_request(self, request: Any, client_address: Any) -> None:
+            """Serve one reader, and hang up when he takes too long, a byte now and then too."""
+            hanging_up = threading.Timer(READER_S, _hang_up, (request,))
+            hanging_up.daemon = True
+            hanging_up.start()
+            try:
+                super().finish_request(request, client_address)
+            finally:
+                hanging_up.cancel()
+
         def handle_error(self, request: object, client_address: object) -> None:
             """A reader that hangs up is no news."""
 
     return Server((host, port), Handler)
+
+
+def _hang_up(reader: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # he has hung up himself
+        reader.shutdown(socket.SHUT_RDWR)
 
 
 def write_whole(path: Path, content: bytes, *, durable: bool = False) -> None:

@@ -43,7 +43,7 @@ def find_run_dir() -> Path:
 
     Like :func:`run_dir`, but an ordinary user's process prefers the node's own agent, unless
     that has left nothing but files and the user's own lives. A folder in ``/tmp`` that somebody
-    else made is never returned.
+    else made, or could make before it is looked into, is never returned.
     """
     if os.environ.get(RUN_DIR_VARIABLE):
         return run_dir()
@@ -130,9 +130,17 @@ def _user_run_dir() -> Path:
 
 
 def _is_ours_or_absent(folder: Path) -> bool:
+    """Tell whether nobody else made a folder, nor can make it before it is used."""
     try:
         found = folder.lstat()
     except OSError:
-        return True
+        return not _is_open_to_all(folder.parent)
     ours = found.st_uid in (0, os.geteuid()) and stat.S_ISDIR(found.st_mode)
     return ours and not found.st_mode & stat.S_IWOTH
+
+
+def _is_open_to_all(folder: Path) -> bool:
+    try:
+        return bool(folder.stat().st_mode & stat.S_IWOTH)
+    except OSError:
+        return False

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+import sys
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from linkhold.control import MAX_CLIENTS, MAX_PRIVILEGED
+from linkhold.door import MAX_CLIENTS, MAX_PRIVILEGED
 from support.broker import wait_until
+from support.places import NOBODY, TIED
 from support.running import agent_of, fleet_config
 
 if TYPE_CHECKING:
@@ -86,7 +89,61 @@ def test_strangers_cannot_lock_the_operator_out(ns: Namespace, agent: Running) -
         assert MAX_CLIENTS < MAX_PRIVILEGED < len(silent)
     wait_until(lambda: agent.cli("status").returncode == 0)
     wait_until(lambda: descriptors(agent) <= before)
-    agent.wait_for(lambda s: agent_of(s)["counters"]["control_refused"] >= 28)
+    agent.wait_for(lambda s: agent_of(s)["counters"]["control_refused"] >= 60 - MAX_PRIVILEGED)
+
+
+def test_one_user_does_not_lock_out_the_others(agent: Running) -> None:
+    """A user who takes every place that he gets, and keeps it: all others are answered on."""
+    greedy = f"""
+socks = []
+for _ in range(60):
+    socks.append(socket.socket(socket.AF_UNIX))
+    socks[-1].connect({str(agent.run_dir / "control.sock")!r})
+print("ready", flush=True)
+while True:
+    for sock in socks:
+        with contextlib.suppress(OSError):
+            sock.sendall(b'{{"cmd":"mode"}}\\n')
+    time.sleep(0.2)
+"""
+    with tied_as(NOBODY, greedy) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "ready\n"
+        agent.wait_for(lambda s: agent_of(s)["counters"]["control_refused"] >= 40)
+        for uid in (NOBODY - 1, 0):
+            asking = f"""
+sock = socket.socket(socket.AF_UNIX)
+sock.connect({str(agent.run_dir / "control.sock")!r})
+sock.sendall(b'{{"cmd":"mode"}}\\n')
+print(sock.recv(100))
+"""
+            with tied_as(uid, asking) as asked:
+                assert asked.communicate(timeout=10)[0].startswith('b\'{"ok":true'), uid
+        other.kill()
+
+
+def test_one_who_does_nothing_but_connect_keeps_nobody_out(agent: Running) -> None:
+    """The queue of the socket is always full then: root waits for a turn, and has it."""
+    connecting = f"""
+print("ready", flush=True)
+while True:
+    with socket.socket(socket.AF_UNIX) as sock, contextlib.suppress(OSError):
+        sock.connect({str(agent.run_dir / "control.sock")!r})
+"""
+    with tied_as(NOBODY, connecting) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "ready\n"
+        agent.wait_for(lambda s: agent_of(s)["counters"]["control_refused"] >= 100)
+        assert [agent.cli("status").returncode for _ in range(3)] == [0, 0, 0]
+        other.kill()
+
+
+def tied_as(uid: int, script: str) -> subprocess.Popen[str]:
+    """Start a script as a user; it ends with the test process."""
+    become = f"import contextlib, os, socket, time; os.setgroups([]); os.setuid({uid})\n"
+    return subprocess.Popen(
+        [*TIED, sys.executable, "-c", become + script], stdout=subprocess.PIPE, text=True
+    )
 
 
 def test_followers_that_leave_or_do_not_read_cost_nothing(ns: Namespace, agent: Running) -> None:

@@ -34,7 +34,7 @@ STOP = {
     "checkpoint": {"id": "spot-1", "reason": "spot notice: terminate"},
     "stop": {"id": "spot-1", "reason": "spot notice: terminate"},
 }
-DOCS = Path(__file__).resolve().parents[2] / "docs/training.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs/trainers.md"
 
 
 class Numbers(torch.utils.data.Dataset[Any]):
@@ -151,12 +151,12 @@ class Scene:
 
 
 def documented(package: str) -> str:
-    """Return the code block of docs/training.md that begins with the import of an adapter."""
+    """Return the code block of docs/trainers.md that begins with the import of an adapter."""
     text = DOCS.read_text(encoding="utf-8")
     found = re.search(
         rf"```python\n(from linkhold\.client\.{package} import.*?)```", text, re.DOTALL
     )
-    assert found, f"docs/training.md shows no lines for {package}"
+    assert found, f"docs/trainers.md shows no lines for {package}"
     return found[1]
 
 

@@ -46,10 +46,6 @@ SHELL = (
 )
 """How a line begins that is typed into a shell."""
 LANGUAGES = {"sh": "shell", "bash": "shell", "console": "shell", "shell": "shell", "yml": "yaml"}
-MOSQUITTO = re.compile(
-    r"^(?:pattern (?:read|write|readwrite) |topic (?:read|write) |user \S+$|listener \d|"
-    r"max_\w+ \d|persistence (?:true|false)$|acl_file /)",
-)
 
 
 @dataclass(frozen=True)
@@ -149,8 +145,6 @@ def kind_of(text: str) -> str:
         return "ini"
     if _is_json(text):
         return "json"
-    if MOSQUITTO.match(first.strip()):
-        return "mosquitto"
     return "yaml" if _is_yaml(text) else "text"
 
 

@@ -36,7 +36,7 @@ MORE = {
     "hold": "holds.md",
     "keepalive": "keepalive.md",
     "maintenance": "oncall.md",
-    "relay": "oncall.md",
+    "relay": "relay.md",
     "report": "report.md",
     "restore": "bonds.md",
     "resume": "holds.md",

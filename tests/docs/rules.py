@@ -77,6 +77,12 @@ RULES = (
         why="a test installs nothing on the machine",
         instead="tests/support/setup.sh",
     ),
+    Rule(
+        r"^install -",
+        Where.LISTED,
+        why="it is typed below a folder, and the fleet's broker of the rollout starts from there",
+        instead="tests/support/rollout_fleet.py",
+    ),
     # From here on: on a node of a fleet.
     Rule(r"\blinkhold diagnose --publish", Where.WORLD, codes=(69,), shows="nobody is subscribed"),
     Rule(r"\blinkhold diagnose", Where.WORLD, codes=(0, 1), shows="most likely in"),

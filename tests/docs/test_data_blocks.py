@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,6 @@ from linkhold.legs.fleet_diagnose import parse_diagnose
 from linkhold.legs.fleet_replay import parse_replay
 from linkhold.wire import parse_event
 from linkhold.wire.maintenance import parse_maintenance_request
-from support.broker import Broker, free_port
 from support.netns import Namespace, missing
 from support.places import Place
 
@@ -223,42 +221,9 @@ def documents_in(text: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in whole.splitlines()]
 
 
-# Brokers.
-
-
-@pytest.mark.parametrize("block", of_kind("mosquitto"), ids=named)
-def test_mosquitto(tmp_path: Path, block: Block) -> None:
-    """A real mosquitto starts with the lines, as configuration or as list of rights."""
-    lines = [line.strip() for line in block.text.splitlines() if line.strip()]
-    if lines[0].split()[0] in {"pattern", "topic", "user"}:
-        (tmp_path / "acl").write_text("\n".join(lines) + "\n")
-        lines = [f"acl_file {tmp_path}/acl"]
-    port = free_port()
-    broker = Broker(tmp_path / "broker")
-    broker.port = port
-    start = ["user root", f"listener {port} 127.0.0.1", "allow_anonymous true"]
-    place = [f"persistence_location {tmp_path}/broker/"]
-    configuration = "\n".join([*start, *place, *lines])
-    (tmp_path / "broker/mosquitto.conf").write_text(f"{configuration}\n")
-    try:
-        broker.start()
-        assert not re.search(r"Error|Warning: .*nvalid", broker.log()), broker.log()
-    finally:
-        broker.kill()
-
-
 def test_the_files_beside_the_page_are_those_that_are_tried() -> None:
     """Each file below docs that is no page is named by a page; tests/broker tries the brokers'."""
     pages = "".join(page.read_text() for page in PAGES)
     for file in (ROOT / "docs").rglob("*"):
         if file.is_file() and file.suffix != ".md":
             assert str(file.relative_to(ROOT / "docs")) in pages
-
-
-def test_what_a_rule_refuses(tmp_path: Path) -> None:
-    """A broker's line that mosquitto does not know fails: the test above can fail."""
-    (tmp_path / "c").write_text("max_quened_messages 1\n")
-    done = subprocess.run(
-        ["/usr/sbin/mosquitto", "-c", str(tmp_path / "c")], capture_output=True, check=False
-    )
-    assert done.returncode

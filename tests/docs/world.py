@@ -181,7 +181,7 @@ def _broker(ns: Namespace, folder: Path, name: str, address: str) -> subprocess.
     places = {
         "/etc/mosquitto/linkhold.acl": str(ROOT / "docs/brokers/linkhold.acl"),
         "/etc/mosquitto/certs": str(folder),
-        "/var/lib/mosquitto": str(own),
+        "persistence true": f"persistence true\npersistence_location {own}/",
         "listener 8883": f"user root\nlistener 8883 {address}",
     }
     for stated, there in places.items():

@@ -7,6 +7,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
+from fuzz import right
 from fuzz.target import Target
 from linkhold.decide import metadata, notices
 from linkhold.decide import payloads as rows
@@ -55,14 +56,16 @@ def notice(vendor: str, data: bytes) -> None:
     for path in PATHS[vendor]:
         for status, headers in ((200, {"Date": body[:40], "ETag": "x"}), (404, None), (503, {})):
             url = f"http://169.254.169.254/latest/meta-data/{path}"
-            notices.judge(vendor, notices.Answer(url, status, body, headers, this_vm="vm1"))
+            answer = notices.Answer(url, status, body, headers, this_vm="vm1")
+            right.judged(notices.judge(vendor, answer))
 
 
 def identity(data: bytes) -> None:
     """Judge a body as what names this machine at each cloud, and as a token."""
     body = data.decode("utf-8", "replace")
     for service in metadata.SERVICES:
-        metadata.judge(service.vendor, 200, {"metadata-flavor": "Google"}, body)
+        found = metadata.judge(service.vendor, 200, {"metadata-flavor": "Google"}, body)
+        assert len(found[1]) < right.MOST_TEXT
         with contextlib.suppress(Odd):
             metadata.token_of(service, 200, body)
 
@@ -108,9 +111,9 @@ def power_message(dialect: Dialect, data: bytes) -> None:
         for retained in (False, True):
             message = SensorMessage(topic, data, retained)
             for mapping in MAPPINGS if dialect is Dialect.GENERIC else (None,):
-                reports.of_message("s", dialect, message, mapping)
+                right.said(reports.of_message("s", dialect, message, mapping))
                 messages.judge(dialect, message, mapping)
-            reports.of_status("s", message)
+            right.said(reports.of_status("s", message))
 
 
 def explained() -> Sequence[bytes]:
@@ -169,4 +172,5 @@ def notice_targets() -> tuple[Target, ...]:
 
 def identities() -> Sequence[bytes]:
     """Return what names machines at clouds."""
-    return [b"i-0123456789abcdef0", b"1234567890", b'{"uuid":"x","id":12}', b'["token-12345678"]']
+    named = [b"i-0123456789abcdef0", b"1234567890", b'{"uuid":"x","id":12}']
+    return [*named, b'["token-12345678"]', b'{"id":"%s"}' % (b"x" * 6000)]

@@ -25,8 +25,6 @@ from linkhold.fleet_view.plain import listing
 from linkhold.fleet_view.rows import Rows
 from linkhold.fleet_view.screen import Sight, Size, draw
 from linkhold.fleet_view.ui import Ui
-from linkhold.legs.fleet_diagnose import parse_diagnose
-from linkhold.legs.fleet_replay import Requests, parse_replay
 from linkhold.model import Moment, PowerState, WireError
 from linkhold.mqtt import Received
 from linkhold.relay import messages
@@ -39,7 +37,6 @@ from linkhold.report.records import collate
 from linkhold.report.sources import Collected
 from linkhold.report.spans import Period
 from linkhold.report.story import tell
-from linkhold.wire.maintenance import maintenance_request, parse_maintenance_request
 from linkhold.wire.stored import parse_node_state
 from support.outbox import entries
 from support.swarm import SwarmNode
@@ -83,7 +80,11 @@ def states() -> Sequence[bytes]:
     node.alert("link.down", "eth0", since_s=NOW_S)
     bare = [json.dumps(one).encode() for one in documents()]
     event = json.dumps({"type": wire.STATE_TYPE, "data": documents()[1]}).encode()
-    return [*bare, event, node.state()]
+    odd = json.loads(bare[0])
+    next(iter(odd["detail"]["paths"].values()))["name"] = 5
+    nan = json.loads(bare[0])
+    nan["detail"]["power"]["runtime_s"] = "nan"
+    return [*bare, event, node.state(), *(json.dumps(one).encode() for one in (odd, nan))]
 
 
 def state_as_trainers(data: bytes) -> None:
@@ -161,7 +162,7 @@ def as_top(leaf: str, data: bytes) -> None:
 
 def as_relay(leaf: str, data: bytes) -> None:
     """Read a message as the relay does, and decide on it."""
-    received = Received(f"{wire.ROOT}/lab/n1/{leaf}", data, True, 60, None, None, 1)
+    received = Received(f"{wire.ROOT}/lab/n1/{leaf}", data, True, 60, 1)
     heard = messages.read(received, "b")
     if heard is None:
         return
@@ -207,22 +208,6 @@ def as_events(data: bytes) -> None:
         with contextlib.redirect_stdout(pipe()):
             shown = events_command.readable([data])
             events_command._show_all(shown, getattr(events_command, name))
-
-
-def replays() -> Sequence[bytes]:
-    """Return requests for events once more."""
-    return [
-        b'{"request":"r1","since":"2026-11-29T03:00:00Z","limit":5}',
-        b'{"request":"r2","session":"s1","from_seq":1,"to_seq":20}',
-    ]
-
-
-def queue_replay(data: bytes) -> None:
-    """Take a message of ``cmd/replay`` as the leg does."""
-    requests = Requests()
-    for expiry_s in (60, 60, None, 0):
-        requests.received(Received("t", data, False, expiry_s, None, None, 1))
-    requests.begin()
 
 
 STATE_READERS = ("wire/documents.py", "wire/holds.py", "wire/stored.py", "wire/topics.py")
@@ -327,22 +312,4 @@ TARGETS = (
         json=True,
     ),
     Target("events, as `events` shows them", ("cli/events.py",), as_events, events, json=True),
-    Target(
-        "cmd/diagnose",
-        ("legs/fleet_diagnose.py",),
-        parse_diagnose,
-        lambda: [b'{"id":"a-1","since":"1h"}', b'{"id":"x"}'],
-        REFUSED,
-        json=True,
-    ),
-    Target("cmd/replay", ("legs/fleet_replay.py",), parse_replay, replays, REFUSED, json=True),
-    Target("cmd/replay, queued", ("legs/fleet_replay.py",), queue_replay, replays, json=True),
-    Target(
-        "cmd/maintenance",
-        ("wire/maintenance.py",),
-        parse_maintenance_request,
-        lambda: [maintenance_request("m1", 3600, "new switch", "anna")],
-        REFUSED,
-        json=True,
-    ),
 )

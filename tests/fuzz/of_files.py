@@ -21,6 +21,7 @@ from fuzz.reading_files import (
     setup_records,
     shared_breaker,
     signed_manifest,
+    spooled,
     url,
 )
 from fuzz.samples_files import (
@@ -42,7 +43,7 @@ from fuzz.samples_files import (
 from fuzz.target import FileTarget, Target
 from linkhold.client.retry import sealed, window
 from linkhold.client.spool import manifest
-from linkhold.client.spool.entry import MOST_MANIFEST_BYTES, read_manifest, size_bytes
+from linkhold.client.spool.entry import MOST_MANIFEST_BYTES, size_bytes
 from linkhold.client.torchrun import _noted
 from linkhold.client.transformers import MOST_STATE_BYTES, _step_of
 from linkhold.config import certificate
@@ -63,7 +64,6 @@ from support.journals import last
 
 SMALL = 1 << 20
 JOURNAL_BYTES = 64 << 20
-
 
 FILES = (
     FileTarget(
@@ -259,7 +259,7 @@ FILES = (
         "a manifest of the spool",
         ("client/spool/entry.py", "client/spool/manifest.py"),
         "manifest.json",
-        read_manifest,
+        spooled,
         manifests,
         MOST_MANIFEST_BYTES,
         (manifest.Damaged,),

@@ -25,8 +25,8 @@ from fuzz.samples_host import (
 from fuzz.target import Target
 from linkhold.client import kin, launcher
 from linkhold.client.data import machine
-from linkhold.control import Peer
 from linkhold.daemon import operator_holds
+from linkhold.door import Peer
 from linkhold.inside import sysctls
 from linkhold.install.hosts import host_of
 from linkhold.model import HostError
@@ -215,7 +215,7 @@ PLACES = (
         ("survey/mounts.py", "survey/root.py", "survey/disks.py"),
         ("proc/self/mountinfo", "sys/dev/block/8:1/uevent", "proc/cmdline"),
         disk,
-        (MOUNTS,),
+        (MOUNTS, MOUNTS.replace(b"8:1", b"8:" + b"1" * 300)),
     ),
     Place(
         "who owns an interface",
@@ -242,7 +242,7 @@ PLACES = (
             "etc/sysconfig/network-scripts/ifcfg-eth0",
         ),
         owner,
-        (INTERFACES, PROFILE, NETWORKD),
+        (INTERFACES, PROFILE, NETWORKD, b"source " + b"/x*" * 2000),
         beside=(("sbin/ifup", b""), ("usr/sbin/ifup", b"")),
     ),
     Place(
@@ -282,7 +282,7 @@ PLACES = (
             "sys/class/hwmon/hwmon0/name",
         ),
         supplies,
-        (b"1\n", b"Mains\n", b"-231000\n", b"Discharging\n"),
+        (b"1\n", b"Mains\n", b"-231000\n", b"--1", b"Discharging\n"),
         beside=(("sys/class/hwmon/hwmon0/in1_label", b"vin\n"),),
     ),
     Place(
@@ -296,7 +296,7 @@ PLACES = (
         ),
         tuple(f"proc/77/{name}" for name in ("stat", "status", "environ", "loginuid")),
         own_process,
-        (STAT, STATUS, ENVIRON, b"1000"),
+        (STAT, STATUS, ENVIRON, b"1000", STAT.replace(b"S 1 ", b"S " + b"1" * 5000 + b" ")),
     ),
     Place(
         "sysctls",

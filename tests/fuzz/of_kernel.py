@@ -7,6 +7,7 @@ import struct
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from fuzz import right
 from fuzz.samples_kernel import (
     BOND0,
     ETH0,
@@ -161,7 +162,7 @@ def kernel_record(data: bytes) -> None:
     """Read one record of /dev/kmsg as the sensor does, and classify it."""
     sensor = kmsg.KmsgSensor("boot")
     record = sensor._taken(data)
-    kmsg.parse(data)
+    right.record(kmsg.parse(data))
     if record is not None:
         kernel_log.classify(record.text, record.device)
 
@@ -273,14 +274,14 @@ TARGETS = (
     Target(
         "inet_diag",
         ("rtnl/inet_diag.py",),
-        lambda data: list(inet_diag.parse([data], 1)),
+        lambda data: [*map(right.connection, inet_diag.parse([data], 1))],
         diag_sockets,
         MALFORMED,
     ),
     Target(
         "unix_diag",
         ("rtnl/unix_diag.py",),
-        lambda data: unix_diag.clients([data], b"broker.sock"),
+        lambda data: unix_diag.clients([data], b"broker.sock", b"agent.sock"),
         unix_sockets,
         MALFORMED,
     ),

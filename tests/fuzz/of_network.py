@@ -9,6 +9,7 @@ import socket
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
+from fuzz import right
 from fuzz.of_clouds import (
     explain,
     explained,
@@ -93,7 +94,8 @@ def probe_answer(data: bytes) -> None:
 
 def redirected(data: bytes) -> None:
     """Judge a redirect."""
-    judged("https://store.example/bucket", 302, data.decode("latin-1"))
+    said = judged("https://store.example/bucket", 302, data.decode("latin-1"))
+    assert len(said.detail) < right.MOST_TEXT
 
 
 PROBE_REFUSALS = (ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)
@@ -105,7 +107,7 @@ def metadata_answer(data: bytes) -> None:
         with contextlib.suppress(http_message.Malformed):
             found = cloud_http.answer_in(data, ended=ended)
             if found is not None:
-                cloud_http._ends_where_it_says(found[0])
+                cloud_http._ends_where_it_says(right.response(found[0]))
     cloud_http._gist(data)
 
 
@@ -141,7 +143,7 @@ def upsd(data: bytes) -> None:
         lines.connection_made(_Transport())
         lines.data_received(data)
         lines.connection_lost(None)
-        nut._report("ups1", await lines.list("VAR ups1"))
+        right.ups(nut._report("ups1", await lines.list("VAR ups1")))
 
     run(ask())
 
@@ -157,6 +159,7 @@ def packets() -> Sequence[bytes]:
         connack + b"\xe0\x02\x8e\x00",
         b"\x20\x03\x00\x87\x00",
         connack + b"\x30\x0a\x00\x02ab\x00hello",
+        b"\x00!\x00",  # a type of 0: paho took the next byte for the type, if it came alone
     ]
 
 
@@ -231,7 +234,7 @@ TARGETS = (
     Target(
         "answers of DNS",
         ("sensors/reach/dns_message.py", "sensors/reach/dns.py"),
-        lambda data: dns_message.read(data, ASKED),
+        lambda data: right.reply(dns_message.read(data, ASKED)),
         dns_answers,
         (dns_message.Malformed,),
     ),
@@ -246,7 +249,7 @@ TARGETS = (
         "where the web sends us on to",
         ("sensors/reach/web.py",),
         redirected,
-        lambda: (b"/x", b"https://login.example/?a=b", b"//h"),
+        lambda: (b"/x", b"https://login.example/?a=b", b"//h", b"//" + b"h" * 6000),
     ),
     Target("answers of metadata", ("sensors/cloud_http.py",), metadata_answer, http_answers),
     Target("who this machine is", ("decide/metadata.py",), identity, identities, json=True),

@@ -15,49 +15,96 @@ from typing import TYPE_CHECKING, Any, cast
 import jeepney
 import jeepney.fds
 
-from fuzz import scratch
+from fuzz import right, scratch
 from fuzz.of_network import run
 from fuzz.target import Target
-from linkhold.control import MAX_REQUEST_BYTES, ControlClient, ControlServer, Peer, _granted
+from linkhold import control
+from linkhold.config.settings import Settings
+from linkhold.control import MAX_REQUEST_BYTES, ControlClient, ControlServer, _granted
 from linkhold.daemon import questions
+from linkhold.daemon.far_diagnosis import FarDiagnosis, Place
 from linkhold.daemon.job_numbers import ToldNumbers
 from linkhold.daemon.operator_holds import OperatorHolds
+from linkhold.decide.node import Context
+from linkhold.door import Peer
 from linkhold.fleet_view.keys import decode
 from linkhold.inside import helper
 from linkhold.inside.connections import settled
 from linkhold.model import LinkholdError, Unavailable, WireError
 from linkhold.sensors.logind import FAILURES, LogindSensor
 from linkhold.sensors.system_bus import SystemBus
+from linkhold.store.outbox import Stored
 from linkhold.survey import inside
+from support.outbox import entries
+from support.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from linkhold.legs.fleet_diagnose import Report
+
+_REPORT = b'{"schema":1,"state":"healthy"}'
 REQUESTS = (
     b'{"cmd":"state"}\n{"cmd":"events","since_s":60,"limit":5}\n',
     b'{"cmd":"hold","uploads":true,"training":true,"why":"x","for_s":600,"job":""}\n',
     b'{"cmd":"resume","job":"j"}\n{"cmd":"x","bytes":4}\nabcd',
+    b'{"cmd":"publish_diagnosis","bytes":%d}\n%s{"cmd":"mode"}\n' % (len(_REPORT), _REPORT),
+    (
+        b'{"cmd":"numbers","script":"train.py","run":"","process":"0123456789abcdef",'
+        b'"numbers":{"held_s":1.5,"saves":2}}\n'
+    ),
 )
 ROOT = Peer(os.getpid(), os.geteuid())
 STRANGER = Peer(os.getpid(), 12345)
 
 
-class _Writer:
+class Voice:
     """Keeps what the server answers."""
 
     def __init__(self) -> None:
         self.answers = b""
 
     def write(self, data: bytes) -> None:
+        """Take an answer."""
         self.answers += data
 
     async def drain(self) -> None:
         """Have sent it."""
 
 
-async def _echo(request: Mapping[str, Any], _peer: Peer) -> bytes:
-    questions._number(request, "since_s", 1.0, 10.0)
-    return b'"x":1'
+class _Keeper:
+    """An outbox that answers at once."""
+
+    def history(self, _since_s: float, limit: int, _types: object, reply: Any) -> bool:
+        """Return a few events, or refuse as a full one does."""
+        reply([Stored(one.seq, one) for one in entries(1, min(limit, 5))])
+        return limit != 13
+
+
+class _Leg:
+    """A fleet that takes every report, and tells so at once."""
+
+    def publish_report(self, report: Report) -> bool:
+        """Take it."""
+        json.dumps(report.document)
+        report.told("")
+        return True
+
+
+@cache
+def _context() -> Context:
+    return Context(Settings(), World().context.identity)
+
+
+def handlers() -> dict[str, Any]:
+    """Return what the agent answers with (Agent.__init__), without a disk and a fleet behind."""
+    parts = (
+        questions.Questions(cast("Any", _Keeper()), lambda: b"{}", _context),
+        FarDiagnosis(Place("linkhold/v1/lab/n1", None, Path("/nowhere")), cast("Any", _Leg)),
+        OperatorHolds(lambda _: None, tuple),
+        ToldNumbers(),
+    )
+    return {name: handle for part in parts for name, handle in part.handlers().items()}
 
 
 def control_requests(data: bytes) -> None:
@@ -68,20 +115,12 @@ def control_requests(data: bytes) -> None:
             reader = asyncio.StreamReader(limit=MAX_REQUEST_BYTES)
             reader.feed_data(data)
             reader.feed_eof()
-            holds = OperatorHolds(lambda _: None, tuple)
-            handlers = {
-                **holds.handlers(),
-                **ToldNumbers().handlers(),
-                "state": _echo,
-                "events": _echo,
-                "x": _echo,
-            }
-            server, writer = ControlServer(Path("/nowhere"), handlers), _Writer()
-            await server._converse(reader, cast("asyncio.StreamWriter", writer), peer)
-            for line in writer.answers.splitlines():
-                assert isinstance(json.loads(line), dict)
+            server, voice = ControlServer(Path("/nowhere"), handlers()), Voice()
+            await server._converse(reader, cast("asyncio.StreamWriter", voice), peer)
+            right.answers(voice.answers)
 
-    run(serve())
+    with scratch.stand_in(control, "PACE_S", 0.0):
+        run(serve())
 
 
 def control_answer(data: bytes) -> None:

@@ -7,6 +7,7 @@ import sqlite3
 import time
 from typing import TYPE_CHECKING
 
+from fuzz import right
 from linkhold.actuators import cover_record, sysctls
 from linkhold.actuators.journal import Journal
 from linkhold.cli import shown
@@ -14,7 +15,7 @@ from linkhold.client.data.gate import StateGate
 from linkhold.client.retry import sealed, standing
 from linkhold.client.retry.breaker import file_kind
 from linkhold.client.sources import FileSource
-from linkhold.client.spool import manifest
+from linkhold.client.spool import entry, manifest
 from linkhold.client.spool.claim import Claim
 from linkhold.client.spool.turns import _last
 from linkhold.config import access, certificate
@@ -90,10 +91,16 @@ def setup_records(place: Path) -> None:
     _refuse_to_lose(place)
 
 
+def spooled(place: Path) -> None:
+    """Read the manifest of an entry of the spool."""
+    right.manifest(entry.read_manifest(place))
+
+
 def signed_manifest(data: bytes) -> None:
     """Read a manifest whose checksum is right, whatever it says: also a forger can count."""
     fields = json.loads(data)["manifest"]
-    manifest.decode(manifest._canonical({"manifest": fields, "sha256": manifest._digest(fields)}))
+    signed = manifest._canonical({"manifest": fields, "sha256": manifest._digest(fields)})
+    right.manifest(manifest.decode(signed))
 
 
 def left_state(place: Path) -> None:

@@ -32,6 +32,8 @@ FOUND = BUILD / "found"
 MOST_INPUT_BYTES = 1 << 14
 HANG_S = 20
 MEMORY_MB = 2048
+NOISE = ("INFO: ", "WARNING: Failed to find", "stat::", "#")
+"""Lines of atheris and libFuzzer that would push out the traceback."""
 START_S = 120
 """To import and instrument, on a busy machine."""
 
@@ -77,7 +79,8 @@ def run(name: str, seconds: float) -> bool:
         flush=True,
     )
     if done.returncode:
-        print(*("    " + line for line in text.splitlines()[-40:]), sep="\n", flush=True)
+        told = [line for line in text.splitlines() if not line.startswith(NOISE)]
+        print(*("    " + line for line in told[-40:]), sep="\n", flush=True)
     return done.returncode != 0
 
 

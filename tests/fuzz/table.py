@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuzz import of_documents, of_files, of_host, of_kernel, of_network, of_sockets
+from fuzz import (
+    of_dialogues,
+    of_documents,
+    of_files,
+    of_host,
+    of_kernel,
+    of_network,
+    of_sockets,
+    of_streams,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,6 +26,8 @@ OF_BYTES = (
     *of_network.TARGETS,
     *of_files.TARGETS,
     *of_sockets.TARGETS,
+    *of_dialogues.TARGETS,
+    *of_streams.TARGETS,
 )
 NAMES = (
     *(target.name for target in OF_BYTES),

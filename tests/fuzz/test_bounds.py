@@ -17,9 +17,14 @@ from fuzz.of_files import FILES
 from fuzz.of_network import run
 from fuzz.target import check
 from linkhold.cli import report as report_command
-from linkhold.control import MAX_REQUEST_BYTES, ControlServer, Peer
+from linkhold.control import MAX_REQUEST_BYTES, ControlServer
+from linkhold.decide.power.generic import Mapping
+from linkhold.decide.power.meaning import What
+from linkhold.decide.power.messages import judge
+from linkhold.door import Peer
 from linkhold.legs import fleet_diagnose, fleet_replay
 from linkhold.model import LinkholdError, WireError
+from linkhold.model.power_sources import Dialect, SensorMessage
 from linkhold.report.sources import MOST_LINE
 from linkhold.sensors import cloud_http, nut
 from linkhold.sensors.reach import http_message
@@ -122,6 +127,14 @@ def test_a_large_message_of_a_sensor_is_not_parsed(name: str, folder: Path) -> N
     assert peak_of(lambda: target.call(payload)) < SLACK
 
 
+def test_a_pattern_is_not_tried_on_a_long_text() -> None:
+    """One that takes time with the cube of the length would stop the whole agent meanwhile."""
+    pattern = Mapping(pattern=r".*mains.*=(\w+)")
+    for text, what in (("mains" * 10_000, What.IGNORED), ("mains=on", What.OK)):
+        message = SensorMessage("a/b", text.encode(), retained=False)
+        assert judge(Dialect.GENERIC, message, pattern).what is what
+
+
 def test_a_line_without_end_is_not_read_whole(folder: Path) -> None:
     """A file of one line of 100 MB, given to `report`, is one line that is no event."""
     path = folder / "events"
@@ -178,6 +191,9 @@ def test_an_answer_of_metadata_without_end_is_cut() -> None:
     """Headers without end are refused, a body without end is cut: what is kept is bounded."""
     with pytest.raises(ValueError, match="without end"):
         cloud_http.answer_in(b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 100_000, ended=False)
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;"
+    with pytest.raises(ValueError, match="without a size"):
+        cloud_http.answer_in(chunked + b"x" * 100_000, ended=False)
     found = cloud_http.answer_in(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (1 << 22), ended=False)
     assert found is not None
     assert len(found[0].body) == cloud_http.MAX_BODY_BYTES
@@ -199,6 +215,7 @@ def test_a_server_of_upses_that_never_stops_is_hung_up_on() -> None:
             await lines.list("VAR ups1")
 
     run(ask(b"x" * 4096))
+    run(ask(b"x" * (1 << 18) + b"\n"))
     run(ask(b"BEGIN LIST VAR ups1\n" + b'VAR ups1 a.b "c"\n' * 200))
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,12 +15,11 @@ import pytest
 from support import netns, running
 from support.beyond import Beyond
 from support.broker import wait_until
-from support.places import Place
-from support.running import Running, agent_of
+from support.places import TIED, Place
+from support.running import ENVIRONMENT, LINKHOLD, Running, agent_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 BROKER, UPS, URL, TOKEN = "pw-of-broker-7f3a", "pw-of-ups-91bc", "sig-of-url-5d2e", "hf_env-44c0"
 SECRETS = (BROKER, UPS, URL, TOKEN)
@@ -100,6 +103,60 @@ def test_no_secret_is_told(agent: Running, place: Path) -> None:
     for path in files:
         found += leaked(path.read_bytes().decode("latin-1"), str(path.relative_to(place)))
     assert not found
+
+
+def test_no_other_user_is_handed_our_environment(agent: Running) -> None:
+    """The broker is another user, whose environment that user may read."""
+    told = Path(f"/proc/{agent.broker()}/environ").read_bytes().decode()
+    assert "PATH=" in told
+    assert not leaked(told, "environ")
+    assert not leaked(Path(f"/proc/{agent.broker()}/cmdline").read_text(), "cmdline")
+
+
+RELAY = """
+brokers: [{{host: 127.0.0.1, port: 9, username: relay, password_file: {place}/broker.pw}}]
+alertmanagers: [{{url: "http://127.0.0.1:{port}/am?token={url}", username: r,
+                 password_file: {place}/ups.pw}}]
+state_dir: {place}
+paging: {{repost_s: 5, ends_s: 30}}
+metrics: {{textfile: {place}/metrics/relay.prom}}
+"""
+
+
+def test_no_secret_of_the_relay_is_told(place: Path) -> None:
+    """Passwords, and the query of Alertmanager's URL, while all of them refuse: not in its log."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        config = place / "relay.yaml"
+        config.write_text(RELAY.format(place=place, port=server.server_port, url=URL))
+        log = place / "relay.log"
+        with log.open("wb") as output, subprocess.Popen(
+            [*TIED, str(LINKHOLD), "relay", "--config", str(config)],
+            stdout=output, stderr=output, env={**ENVIRONMENT, "HF_TOKEN": TOKEN},
+        ) as relay:  # fmt: skip
+            wait_until(lambda: "401" in log.read_text(), 20, "the refusal is told")
+            wait_until((place / "metrics/relay.prom").exists, 20)
+            command = Path(f"/proc/{relay.pid}/cmdline").read_text()
+            relay.terminate()
+        server.shutdown()
+    kept = [one for one in place.rglob("*") if one.is_file() and one.suffix not in {".pw", ".yaml"}]
+    found = leaked(command, "command line")
+    for path in kept:
+        found += leaked(path.read_bytes().decode("latin-1"), path.name)
+    assert not found
+
+
+class _Refusing(BaseHTTPRequestHandler):
+    """An Alertmanager that wants another login."""
+
+    def do_POST(self) -> None:
+        self.send_error(401, "not with that password")
+
+    def do_GET(self) -> None:
+        self.do_POST()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
 
 
 def test_what_others_may_not_read(agent: Running, place: Path) -> None:

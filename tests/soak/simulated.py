@@ -158,7 +158,7 @@ class Day:
 
     def _tell(self, topic: str, payload: bytes, *, retained: bool = False) -> None:
         """Have the relay hear a message."""
-        message = Received(f"{self._prefix}/{topic}", payload, retained, None, None, None)
+        message = Received(f"{self._prefix}/{topic}", payload, retained, None)
         heard = read(message, BROKER)
         assert heard is not None
         self._relay.take(heard, self.life.now)

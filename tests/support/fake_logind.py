@@ -62,6 +62,7 @@ class FakeLogind:
         self.scheduled: tuple[str, int] = ("", 0)
         self.preparing = False
         self._inner = -1
+        self._asker = ""
         self._connection = open_dbus_connection(f"unix:path={daemon.path}", enable_fds=True)
         self._connection.send_and_get_reply(message_bus.RequestName(NAME))
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -84,6 +85,24 @@ class FakeLogind:
         emitter = DBusAddress(PATH, interface="org.freedesktop.login1.Manager")
         self._connection.send(new_signal(emitter, "PrepareForShutdown", "b", (down,)))
 
+    def pester(self, path: str) -> None:
+        """Send who asked last what any user of the node may send him: signals of every form.
+
+        One is large, one has a body that takes long to read, one a descriptor of ``path``.
+        """
+        emitter = DBusAddress("/x", interface="a.b")
+        values = [("v", ("v", ("ay", b"x"))) for _ in range(20_000)]
+        with open(path, "rb") as file:  # noqa: PTH123 - its descriptor is what is sent
+            for signature, body in (
+                ("ay", (bytes(2 << 20),)),
+                ("av", (values,)),
+                ("h", (file.fileno(),)),
+                ("a{sv}", ({"x": ("d", float("nan"))},)),
+            ):
+                message = new_signal(emitter, "PrepareForShutdown", signature, body)
+                message.header.fields[HeaderFields.destination] = self._asker
+                self._connection.send(message)
+
     def _serve(self) -> None:
         try:
             while True:
@@ -103,6 +122,7 @@ class FakeLogind:
             self._connection.send(new_method_return(message, "h", (outer,)))
             os.close(outer)
         elif member == "GetAll":
+            self._asker = message.header.fields[HeaderFields.sender]
             values = {
                 "PreparingForShutdown": ("b", self.preparing),
                 "ScheduledShutdown": ("(st)", self.scheduled),

@@ -97,9 +97,9 @@ def test_generators_go_through_a_checkpoint(tmp_path: Path) -> None:
 
 
 def test_the_readme_shows_the_documented_lines() -> None:
-    """The lines for Lightning in the README are those of docs/training.md, which a test runs."""
+    """The lines for Lightning in the README are those of docs/trainers.md, which a test runs."""
     blocks = []
-    for name in ("README.md", "docs/training.md"):
+    for name in ("README.md", "docs/trainers.md"):
         found = re.search(
             r"```python\n(from linkhold\.client\.lightning.*?)```",
             (ROOT / name).read_text(),

@@ -134,7 +134,7 @@ def test_no_command(call: Callable[..., Outcome]) -> None:
         (["check", "--print"], "linkhold check: unknown argument: --print"),
         (["check", "a", "b"], "linkhold check: unknown argument: b"),
         (["check", "--config"], "linkhold check: argument --config: expected one argument"),
-        (["check", ""], "linkhold check: argument FILE: the name of the file is empty"),
+        (["check", ""], "linkhold check: argument FILE: it is empty: name one"),
         (["check", "a", "--config", "b"], "linkhold check: argument --config: not allowed with "),
         (["check", "a", "--print-default"], "linkhold check: argument --print-default: not allo"),
     ],

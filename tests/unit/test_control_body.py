@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from linkhold import control
-from linkhold.control import MAX_BODY_BYTES, ControlClient, ControlServer, Peer
+from linkhold import door
+from linkhold.control import MAX_BODY_BYTES, ControlClient, ControlServer
+from linkhold.door import Peer
 from linkhold.model import LinkholdError
 from linkhold.threads import in_thread
 
@@ -90,7 +91,7 @@ def test_a_body_that_ends_early_is_no_request(tmp_path: Path) -> None:
 
 def test_others_than_root_send_no_body(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stranger does not make the agent keep half a megabyte."""
-    monkeypatch.setattr(control, "_peer_of", lambda _: Peer(1, 12345))
+    monkeypatch.setattr(door, "peer_of", lambda _: Peer(1, 12345))
 
     def talk(path: Path) -> str:
         client = ControlClient(path)

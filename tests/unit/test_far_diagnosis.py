@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linkhold.control import Peer
 from linkhold.daemon.far_diagnosis import FarDiagnosis, Place
 from linkhold.decide import far_diagnosis
 from linkhold.decide.diagnosis.published import LEAST_BYTES, published, redacted
 from linkhold.decide.far_diagnosis import HOUR_NS, MINUTE_NS, PER_HOUR, Desk, Ruling
+from linkhold.door import Peer
 from linkhold.legs.fleet_diagnose import (
     MAX_TRIES,
     MAX_WAITING,
@@ -46,7 +46,7 @@ JSON = st.recursive(
 
 def message(payload: bytes, *, retained: bool = False, expiry_s: int | None = 60) -> Received:
     """Return a message of cmd/diagnose."""
-    return Received("linkhold/v1/lab/n1/cmd/diagnose", payload, retained, expiry_s, None, None)
+    return Received("linkhold/v1/lab/n1/cmd/diagnose", payload, retained, expiry_s)
 
 
 def request(identity: str) -> bytes:

@@ -248,8 +248,7 @@ def test_what_is_no_request_is_refused(payload: bytes) -> None:
 def test_garbage_never_gets_through(payload: bytes) -> None:
     """Bytes from outside are a request or a counted nothing."""
     requests = Requests()
-    requests.received(Received("t", payload, retained=False, expiry_s=5, response_topic=None,
-                               correlation=None))  # fmt: skip
+    requests.received(Received("t", payload, retained=False, expiry_s=5))
 
     assert (requests.active is None) == (requests.ignored == 1)
 
@@ -257,7 +256,7 @@ def test_garbage_never_gets_through(payload: bytes) -> None:
 def received(request: str, *, retained: bool = False, expiry_s: int | None = 5) -> Received:
     """Return a message with a request of this name."""
     payload = json.dumps(RANGE | {"request": request}).encode()
-    return Received("t", payload, retained, expiry_s, None, None)
+    return Received("t", payload, retained, expiry_s)
 
 
 def test_requests_are_bounded_and_not_served_twice() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import time
 from typing import TYPE_CHECKING
@@ -115,6 +116,27 @@ def test_a_shutdown_waits_for_us_and_a_called_off_one_is_delayed_again(
     finally:
         daemon.stop()
         fakes[-1].close()
+
+
+def test_what_other_users_send_us_costs_no_connection(daemon: Daemon) -> None:
+    """Signals of 2 MB, of odd forms and with descriptors: left out, and logind is heard on."""
+    from support.fake_logind import FakeLogind
+
+    fake = FakeLogind(daemon)
+
+    async def scene(heard: Heard, sensor: logind.LogindSensor) -> None:
+        await heard.until(lambda r: r.locked)
+        fake.pester(os.devnull)
+        fake.prepare(down=True)
+        await heard.until(lambda r: r.preparing)
+        assert not any(report.error for report in heard.all)
+        assert sensor.counters == {"logind_connects": 1, "logind_failures": 0}
+
+    try:
+        listen(daemon, scene)
+    finally:
+        daemon.stop()
+        fake.close()
 
 
 def test_without_logind_the_reason_is_told(daemon: Daemon) -> None:

@@ -13,7 +13,7 @@ from linkhold.config import Settings
 from linkhold.decide.node import Context, Memory, step
 from linkhold.decide.readings import MaintenanceReading, Tick
 from linkhold.decide.restore import restore
-from linkhold.legs.fleet_maintenance import maintenance_in
+from linkhold.legs.fleet_maintenance import MOST_A_MINUTE, Announcements, maintenance_in
 from linkhold.model import Identity, Moment, WireError
 from linkhold.mqtt import Received
 from linkhold.wire import check_event
@@ -100,9 +100,24 @@ def test_what_is_no_request_is_refused(change: dict[str, object], text: str) -> 
         parse_maintenance_request(json.dumps(document).encode())
 
 
+def test_a_few_requests_a_minute_are_taken() -> None:
+    """A flood would fill the outbox and keep the agent from all else: ten a minute, then again."""
+    now_s = 1000.0
+    announcements = Announcements(lambda: now_s)
+
+    def taken(count: int) -> int:
+        payloads = [maintenance_request(f"m{n}", 600, "why", "me") for n in range(count)]
+        messages = [Received("t", payload, retained=False, expiry_s=30) for payload in payloads]
+        return sum(announcements.received(one) is not None for one in messages)
+
+    assert taken(500) == MOST_A_MINUTE
+    now_s += 61
+    assert taken(1) == 1
+
+
 def test_retained_and_endless_requests_are_ignored() -> None:
     """A retained request would begin anew at each connect, one without expiry at any time."""
     payload = maintenance_request("m1", 600, "why", "me")
     for retained, expiry_s, taken in ((False, 30, True), (True, 30, False), (False, None, False)):
-        message = Received("t", payload, retained, expiry_s, None, None)
+        message = Received("t", payload, retained, expiry_s)
         assert (maintenance_in(message) is not None) is taken

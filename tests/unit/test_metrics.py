@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
+import time
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from linkhold import exporter as exporter_module
 from linkhold.config.metrics import MetricsSettings
 from linkhold.exporter import Exporter
 from linkhold.model import Moment, NodeState
@@ -115,6 +119,29 @@ def test_textfile_and_endpoint_show_the_same(tmp_path: Path) -> None:
     finally:
         exporter.close()
     assert path.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_reader_that_takes_his_time_keeps_nobody_out(
+    monkeypatch: pytest.MonkeyPatch,
+    asks: bool,  # noqa: FBT001
+) -> None:
+    """One who sends a byte now and then, or takes no answer, is hung up on; the end never waits."""
+    monkeypatch.setattr(exporter_module, "READER_S", 0.3)
+    exporter = Exporter(MetricsSettings("", "127.0.0.1:0"))
+    large = [gauge(f"linkhold_x{n}", "x" * 10_000, 4.0) for n in range(2000)]
+    exporter.show(large if asks else [])
+    with socket.create_connection(("127.0.0.1", exporter.port)) as slow:
+        slow.sendall(b"GET /metrics HTTP/1.0\r\n" + b"\r\n" * asks)
+        began_s = time.monotonic()
+        with contextlib.suppress(OSError):
+            while time.monotonic() < began_s + 5:
+                slow.sendall(b"" if asks else b"a")
+                time.sleep(0.05)
+                if asks and time.monotonic() > began_s + 0.5:
+                    break
+        exporter.close()
+    assert time.monotonic() < began_s + 3
 
 
 def test_what_cannot_be_shown_is_said(tmp_path: Path) -> None:

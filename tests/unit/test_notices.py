@@ -79,6 +79,13 @@ def test_deadlines_follow_the_clock_of_the_service() -> None:
     assert cloud.memory.notices[0].deadline == notice.deadline
 
 
+def test_long_words_of_a_service_are_cut() -> None:
+    """Whoever answers may send 256 kB: the state, which repeats them, stays one that is read."""
+    body = json.dumps({"action": "x" * 250_000, "time": "2026-12-01T08:22:00Z"})
+    (announced,) = judge("aws", Answer(SPOT, 200, body, DATE)).announced
+    assert len(repr(announced)) < 2000
+
+
 def test_odd_answers_keep_what_was_known() -> None:
     """Timeouts, pages, 401 and cut-off JSON neither withdraw a notice nor make one."""
     cloud = Cloud("aws", SPOT)

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from client.states import view
 from linkhold.client import decision, kin
 from linkhold.client.settings import Settings
-from linkhold.control import Peer
 from linkhold.daemon.operator_holds import OperatorHolds, asker
 from linkhold.decide import operator_hold
 from linkhold.decide.operator_hold import DEFAULT_S, LEAST_S, MOST_HOLDS, MOST_S, Order
 from linkhold.decide.readings import OperatorHoldsReading
+from linkhold.door import Peer
 from linkhold.model import (
     LinkholdError,
     Moment,

@@ -95,6 +95,20 @@ def test_reader_never_trusts_a_planted_folder(as_user: As, tmp_path: Path) -> No
     assert tmp_path / "node" == paths.find_run_dir()
 
 
+def test_reader_never_trusts_a_folder_that_somebody_may_plant_next(
+    as_user: As, tmp_path: Path
+) -> None:
+    """One that is not there yet, where everybody may make it: there is time before it is used."""
+    as_user(1000)
+    own = tmp_path / "linkhold-1000"
+    assert own == paths.find_run_dir()
+    tmp_path.chmod(0o1777)
+    assert tmp_path / "node" == paths.find_run_dir()
+    own.mkdir()
+    os.chown(own, os.geteuid(), -1)
+    assert own == paths.find_run_dir()
+
+
 def test_claim_makes_the_folder(tmp_path: Path) -> None:
     """A new folder gets exactly the mode that was asked for."""
     paths.claim_dir(tmp_path / "a/b", 0o755)

@@ -8,6 +8,7 @@ from linkhold.decide.power import Rules
 from linkhold.decide.power.reports import of_message, of_supplies, of_ups
 from linkhold.decide.power.values import SourceRules
 from linkhold.model.power_sources import Dialect, SensorMessage, SourceKind, Supply, UpsReport
+from linkhold.sensors.nut import _report
 from support.power_place import (
     BATTERY,
     LOW,
@@ -166,6 +167,13 @@ def test_the_first_of_two_needed_supplies_ends_it() -> None:
     assert place.outcome is not None
     assert place.outcome.view.deadline is not None
     assert place.outcome.view.deadline.source == "ups1"
+
+
+def test_a_figure_that_is_none_is_unknown() -> None:
+    """Drivers tell -1 for what they do not know: no runtime of zero, which would end training."""
+    for word in ("-1", "nan", "-inf", "much"):
+        told = _report("ups1", [f'VAR ups1 battery.runtime "{word}"', 'VAR ups1 ups.status "OB"'])
+        assert (told.runtime_s, told.status) == (None, "OB"), word
 
 
 def test_one_sensor_alone_is_never_certain() -> None:

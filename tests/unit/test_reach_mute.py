@@ -45,7 +45,7 @@ def test_a_gateway_that_was_never_heard_is_no_network_that_is_down() -> None:
     assert (cause.never, cause.partial, cause.first_hop) == (True, False, True)
     assert cause.text.startswith("gateway does not answer, and never has since the start (")
     assert judged(world) is judged(world, Network.DEGRADED) is Network.UNKNOWN
-    assert [one[0] for one in reach_view.conditions(world.last.causes, Network.UNKNOWN)] == [
+    assert [one.type for one in reach_view.conditions(world.last.causes, Network.UNKNOWN)] == [
         "path.path_dead"
     ]
 

@@ -58,8 +58,8 @@ def test_the_printed_file_is_read_again(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_the_page_has_every_key() -> None:
-    """docs/oncall.md holds the table of the relay's keys as the schema has it."""
-    page = Path(__file__).parents[2] / "docs" / "oncall.md"
+    """docs/relay.md holds the table of the relay's keys as the schema has it."""
+    page = Path(__file__).parents[2] / "docs" / "relay.md"
     assert readme_table(RelaySettings).strip() in page.read_text()
 
 

@@ -25,7 +25,7 @@ PREFIX = f"linkhold/v1/{IDENTITY.site}/{IDENTITY.node}"
 
 def message(topic: str, payload: bytes, *, retained: bool = False) -> Received:
     """Return a message as the connection gives it."""
-    return Received(topic, payload, retained, None, None, None, 1)
+    return Received(topic, payload, retained, None, 1)
 
 
 @given(

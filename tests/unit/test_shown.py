@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import sqlite3
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from linkhold import wire
-from linkhold.cli import events, main, shown, status
+from linkhold.cli import arguments, main, shown, status
 from support.world import World, bonded, single
 
 if TYPE_CHECKING:
@@ -39,14 +41,14 @@ def test_durations_have_two_units(seconds: float, text: str) -> None:
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("15m", 900), ("2h", 7200)])
 def test_ages_are_read(text: str, seconds: float) -> None:
     """--since takes seconds, minutes, hours and days."""
-    assert events.seconds(text) == seconds
+    assert arguments.seconds(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "5", "h", "0s", "-1h", "1w", "1e9d", "\uff12h"])
 def test_wrong_ages_say_what_is_allowed(text: str) -> None:
     """Anything else is refused with examples of what is allowed."""
     with pytest.raises(argparse.ArgumentTypeError, match="2h"):
-        events.seconds(text)
+        arguments.seconds(text)
 
 
 def test_times_that_cannot_be_read_are_shown_as_they_are() -> None:
@@ -117,7 +119,19 @@ def test_events_without_agent_and_outbox(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No agent and no outbox: said in two lines, exit code 1."""
-    arguments = ["events", "--run-dir", str(tmp_path), "--state-dir", str(tmp_path)]
+    words = ["events", "--run-dir", str(tmp_path), "--state-dir", str(tmp_path)]
 
-    assert main(arguments) == 1
+    assert main(words) == 1
     assert "no outbox there" in capsys.readouterr().err
+
+
+def test_an_outbox_of_another_version_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its tables may be others: the version is told, and not what SQLite misses."""
+    with contextlib.closing(sqlite3.connect(tmp_path / "outbox.db")) as database:
+        database.execute("CREATE TABLE happened (at)")
+        database.execute("PRAGMA user_version = 9")
+
+    assert main(["events", "--run-dir", str(tmp_path), "--state-dir", str(tmp_path)]) == 1
+    assert "another linkhold wrote it (version 9, " in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -303,3 +304,15 @@ def test_outputs_everywhere(cloudy: Host) -> None:
         f"{folder}/cloud-init-eth0.nmconnection",
         f"{scripts}/ifcfg-eth0",
     )
+
+
+def test_what_a_user_names_is_opened_if_it_is_a_file(tmp_path: Path) -> None:
+    """A FIFO would be waited for, and to open a device may do something: neither is opened."""
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "device").symlink_to("/dev/null")
+    (tmp_path / "file").write_text("NCCL_DEBUG=INFO\n")
+    reader = Reader(tmp_path)
+
+    assert reader.chosen("/file") == "NCCL_DEBUG=INFO\n"
+    assert [reader.chosen(f"/{name}") for name in ("fifo", "device", "none", "")] == [None] * 4
+    assert reader.problems[:2] == ["/fifo: is no regular file", "/device: is no regular file"]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkhold.decide.training.marks import launcher, option, program
+from linkhold.decide.training.marks import MOST_KEPT, launcher, option, program
 from linkhold.survey.files import Reader
-from linkhold.survey.training import Finder, find
+from linkhold.survey.training import COMMAND_BYTES, Finder, find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -195,6 +195,20 @@ def test_secrets_are_not_kept(proc: Proc) -> None:
     proc.add(10, "python train.py", env={**RANK, **secret, "AWS_MAX_ATTEMPTS": "3"})
 
     assert dict(proc.found()[10].env) == {**RANK, "AWS_MAX_ATTEMPTS": "3"}
+
+
+def test_what_users_put_into_commands_is_bounded(proc: Proc) -> None:
+    """Large commands and environments, of training and of others: little of each is kept."""
+    for pid in range(10, 40):
+        trains = RANK if pid % 2 else {}
+        proc.add(pid, f"python {'x' * 300_000}", env={**trains, "NCCL_X": "y" * 300_000})
+    finder = Finder()
+    processes = finder.find(proc.reader).processes
+
+    assert len(processes) == 15
+    assert all(sum(map(len, one.env.values())) <= MOST_KEPT for one in processes)
+    assert all(sum(map(len, one.words)) <= COMMAND_BYTES for one in processes)
+    assert all(sum(map(len, read.words)) <= COMMAND_BYTES for read in finder._known.values())
 
 
 def test_gpus_and_loaded_torch_give_away_what_nothing_else_does(proc: Proc, tmp_path: Path) -> None:

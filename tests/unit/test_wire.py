@@ -138,6 +138,22 @@ def test_numbers_that_json_lacks_are_refused() -> None:
             wire.load_json(number)
 
 
+def test_numbers_of_more_than_64_bits_are_refused() -> None:
+    """A time of 25 digits in a damaged state would end each decision that reckons with it."""
+    assert wire.load_json(str(1 << 63)) == 1 << 63
+    for number in ("9" * 21, "-" + "9" * 25, "1" + "0" * 5000, "1e20", "-1e300", "1e999"):
+        with pytest.raises(WireError, match="out of range"):
+            wire.load_json(number)
+
+
+def test_a_text_that_is_none_is_refused() -> None:
+    """Half a pair of UTF-16 cannot be written again; a whole one is a letter like others."""
+    assert wire.load_json(rb'"\ud83d\ude00"') == "\U0001f600"
+    for payload in (rb'{"a": "\ud800"}', rb'{"\udfff": 1}', b'"\xed\xa0\x80"'):
+        with pytest.raises(WireError, match="no JSON"):
+            wire.load_json(payload)
+
+
 @given(st.floats(0, 4e9))
 def test_times_round_trip_to_the_millisecond(wall_s: float) -> None:
     """A printed time is read back within a millisecond."""

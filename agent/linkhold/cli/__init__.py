@@ -15,7 +15,9 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, NoReturn
 
 from linkhold import __version__
+from linkhold.cli.arguments import WrongCall
 from linkhold.model import LinkholdError
+from linkhold.wire.legible import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,6 +87,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EX_PIPE
     except KeyboardInterrupt:
         return EX_INTERRUPTED
+    except WrongCall as error:
+        return _fail(str(error), EX_USAGE)
     except LinkholdError as error:
         return _fail(str(error))
     except OSError as error:
@@ -142,10 +146,10 @@ def _unknown(name: str) -> str:
     return f"unknown command {name!r}; {hint}"
 
 
-def _fail(text: str) -> int:
+def _fail(text: str, code: int = 1) -> int:
     for line in text.splitlines() or [""]:
-        print(f"linkhold: {line}", file=sys.stderr)
-    return 1
+        print(f"linkhold: {one_line(line)}", file=sys.stderr)
+    return code
 
 
 def _never_fail_to_encode() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import faulthandler
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from linkhold import config, paths
+from linkhold.cli import arguments
 from linkhold.config.settings import Mode
 from linkhold.daemon.agent import Agent
 from linkhold.daemon.locks import AgentLocks
@@ -19,6 +19,7 @@ from linkhold.threads import bounded
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
 STATE_DIR_WAIT_S = 2.0
 MAX_SOCKET_PATH = 107
@@ -26,12 +27,12 @@ MAX_SOCKET_PATH = 107
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments of the command."""
-    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration file")
+    parser.add_argument("--config", type=arguments.path, metavar="FILE", help="configuration file")
     parser.add_argument(
-        "--run-dir", type=Path, metavar="D", help="folder of state.json and the sockets"
+        "--run-dir", type=arguments.path, metavar="D", help="folder of state.json and the sockets"
     )
     parser.add_argument(
-        "--state-dir", type=Path, metavar="S", help="folder of the outbox, on a disk"
+        "--state-dir", type=arguments.path, metavar="S", help="folder of the outbox, on a disk"
     )
     parser.add_argument(
         "--broker-by-unit",
@@ -95,7 +96,8 @@ def _claim_run_dir(folder: Path) -> None:
     try:
         paths.claim_run_dir(folder)
     except OSError as error:
-        raise StoreError(f"run folder {folder}: {error.strerror or error}") from error
+        reason = f"{folder}: {error.strerror}" if error.strerror else error
+        raise StoreError(f"run folder {reason}") from error
 
 
 def _use_state_dir(locks: AgentLocks, folder: Path) -> str:
@@ -110,6 +112,8 @@ def _use_state_dir(locks: AgentLocks, folder: Path) -> str:
         return f"state folder {folder}: the disk does not answer; {in_memory} until it does"
     except StoreError as error:
         return f"state folder {error}; {in_memory}"
+    except FileExistsError:
+        return f"state folder {folder}: not a folder; {in_memory}"
     except OSError as error:
         return f"state folder {folder}: {error.strerror or error}; {in_memory}"
     return ""

@@ -6,10 +6,10 @@ import argparse
 import contextlib
 import importlib
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from linkhold import config
+from linkhold.cli import arguments
 from linkhold.model import ConfigError, LinkholdError
 
 if TYPE_CHECKING:
@@ -48,17 +48,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             many = verb in {"plan", "apply", "status"}
             one.add_argument(
                 "bond",
+                type=arguments.name,
                 nargs="?" if many else None,
                 metavar="BOND",
                 help="name of the bond" + (" (default: all)" if many else ""),
             )
-            one.add_argument("--config", type=Path, metavar="FILE", help="configuration file")
+            one.add_argument(
+                "--config", type=arguments.path, metavar="FILE", help="configuration file"
+            )
         one.add_argument("--json", action="store_true", help="print one JSON document")
         if verb in {"apply", "remove", "repair"}:
             one.add_argument("--yes", action="store_true", help="do not ask")
         if verb == "repair":
             one.add_argument(
                 "--spare",
+                type=arguments.name,
                 action="append",
                 default=[],
                 metavar="NIC",
@@ -87,9 +91,8 @@ def told_to_programs(args: argparse.Namespace) -> Iterator[None]:
     except (LinkholdError, OSError) as error:
         if args.json and not isinstance(error, BrokenPipeError):
             document = json.dumps(error_document(str(error)), indent=2, ensure_ascii=False)
-            print(
-                document, flush=True
-            )  # before what people read, which the agent takes the last of
+            # Before what people read, of which the agent takes the last line.
+            print(document, flush=True)
         raise
 
 

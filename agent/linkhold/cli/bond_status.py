@@ -16,6 +16,7 @@ from linkhold.decide.bonding.readback import differing, named
 from linkhold.decide.bonds import MODES
 from linkhold.model import HostError
 from linkhold.survey import snapshot
+from linkhold.wire.legible import one_line
 
 if TYPE_CHECKING:
     import argparse
@@ -134,7 +135,7 @@ def _show(document: dict[str, Any]) -> None:
     for bond in document["bonds"]:
         _show_bond(bond)
     for name, why in document["absent"].items():
-        print(f"{name}: {why}")
+        print(f"{one_line(name)}: {why}")
     if not document["bonds"] and not document["missing"]:
         print("no bond on this host, and none configured")
     change = document["change"]

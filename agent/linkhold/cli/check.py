@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from linkhold.cli import arguments
 from linkhold.config import DEFAULT_PATH, default_file, load, node_name
 from linkhold.model import BrokerError, ConfigError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from linkhold.config import Settings
+    from linkhold.config.brokers import BrokerSettings
 
 RIGHT = "its own topics are taken, another node's and commands are refused"
 
@@ -36,12 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "file",
         nargs="?",
-        type=_path,
+        type=arguments.path,
         metavar="FILE",
         help=f"the file to check (default: {DEFAULT_PATH})",
     )
     which.add_argument(
-        "--config", type=_path, metavar="FILE", help="the same, as other commands take it"
+        "--config", type=arguments.path, metavar="FILE", help="the same, as other commands take it"
     )
     parser.add_argument(
         "--connect", action="store_true", help="also ask the brokers of the fleet what they allow"
@@ -65,8 +68,18 @@ def run(args: argparse.Namespace) -> int:
         return 1
     print("configuration OK")
     if path is None and not DEFAULT_PATH.exists():
-        print(f"{DEFAULT_PATH} does not exist; every key has its default", file=sys.stderr)
+        print(
+            f"linkhold: {DEFAULT_PATH} does not exist; every key has its default", file=sys.stderr
+        )
     return _ask_brokers(settings) if args.connect else 0
+
+
+def _hint(broker: BrokerSettings, reason: str) -> str:
+    """Return what may be behind an end without a word: TLS on one side only."""
+    if reason.lower() not in {"connection lost", "connection reset by peer"}:
+        return ""
+    wanted = "one without TLS" if broker.tls else "one for TLS (tls: in the configuration)"
+    return f"; perhaps this port is {wanted}"
 
 
 def _ask_brokers(settings: Settings) -> int:
@@ -82,14 +95,8 @@ def _ask_brokers(settings: Settings) -> int:
             answers = fleet_check.ask(broker, settings.site, node)
             wrong = fleet_check.verdict(answers, node)
         except BrokerError as error:
-            wrong = [f"cannot be asked: {error}"]
+            wrong = [f"cannot be asked: {error}{_hint(broker, str(error))}"]
         where = f"{broker.host}:{broker.tcp_port}"
         print(*(f"{where}: {one}" for one in wrong or [f"right for {node}: {RIGHT}"]), sep="\n")
         code |= bool(wrong)
     return code
-
-
-def _path(text: str) -> Path:
-    if not text:
-        raise argparse.ArgumentTypeError("the name of the file is empty")
-    return Path(text)

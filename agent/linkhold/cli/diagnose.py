@@ -7,21 +7,20 @@ import asyncio
 import json
 import sys
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
 
 from linkhold import paths
+from linkhold.cli import EX_USAGE, arguments
 from linkhold.cli import diagnose_sources as given
 from linkhold.cli.console import Console
-from linkhold.cli.events import seconds
-from linkhold.cli.explain_kernel_log import shown
 from linkhold.control import ControlClient
 from linkhold.diagnose import diagnose, document, plan_of
 from linkhold.model import LinkholdError
 from linkhold.model.diagnosis import Mark, State
+from linkhold.wire.legible import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +36,6 @@ or given targets are asked.
 exit codes: 0 healthy, 1 degraded, 2 down, 3 unknown, 64 a wrong call, 69 --publish failed (the
 report is printed all the same)
 """
-EX_USAGE = 64
 EX_UNAVAILABLE = 69
 PUBLISH_S = 20.0
 """Above the time that the agent gives the fleet's broker to answer."""
@@ -60,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument(
         "--since",
-        type=seconds,
+        type=arguments.seconds,
         default=3600.0,
         metavar="AGE",
         help="how far back the kernel's log is read: 90s, 15m, 2h, 1d (default 1h)",
@@ -77,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="have the running agent publish the report to the fleet (root only)",
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration file")
+    parser.add_argument("--config", type=arguments.path, metavar="FILE", help="configuration file")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -149,20 +147,20 @@ def show(found: Diagnosis, doubt: str = "") -> None:
     _show_verdict(console, found.verdict)
     for other in found.also:
         where = f"{other.place.value}, {other.sure.value}"
-        console.print(f"also ({where}): {shown(other.sentence)}.", soft_wrap=True)
+        console.print(f"also ({where}): {one_line(other.sentence)}.", soft_wrap=True)
     console.print()
     if console.width < TABLE_COLUMNS:
         _show_rows(console, found)
     else:
         console.print(_table(found))
     for one in found.missing:
-        console.print(f"not seen: {one.step}: {shown(one.why)}", style="yellow", soft_wrap=True)
+        console.print(f"not seen: {one.step}: {one_line(one.why)}", style="yellow", soft_wrap=True)
     if doubt:
-        console.print(shown(doubt), style="yellow", soft_wrap=True)
+        console.print(one_line(doubt), style="yellow", soft_wrap=True)
 
 
 def _show_verdict(console: Console, verdict: Verdict) -> None:
-    sentence = shown(verdict.sentence)
+    sentence = one_line(verdict.sentence)
     text = Text.assemble(
         (verdict.state.value.upper(), STYLES[verdict.state]),
         f": {sentence}.",
@@ -170,15 +168,15 @@ def _show_verdict(console: Console, verdict: Verdict) -> None:
     console.print(text, soft_wrap=True)
     console.print(f"fault most likely in: {verdict.place.value} ({verdict.sure.value})")
     for number, command in enumerate(verdict.next, 1):
-        console.print(f"  next {number}: {shown(command)}", soft_wrap=True)
+        console.print(f"  next {number}: {one_line(command)}", soft_wrap=True)
 
 
 def _show_rows(console: Console, found: Diagnosis) -> None:
     """Print each row as a line of its own, which the terminal breaks where it must."""
     for row in found.evidence:
         mark = Text(row.mark.value, style=MARKS[row.mark])
-        where = f"{row.step}, {shown(row.subject)}: "
-        console.print(Text.assemble(where, mark, f", {shown(row.text)}"), soft_wrap=True)
+        where = f"{row.step}, {one_line(row.subject)}: "
+        console.print(Text.assemble(where, mark, f", {one_line(row.text)}"), soft_wrap=True)
 
 
 def _table(found: Diagnosis) -> Table:
@@ -187,5 +185,5 @@ def _table(found: Diagnosis) -> Table:
         table.add_column(column, overflow="fold", no_wrap=column in {"step", ""})
     for row in found.evidence:
         mark = Text(row.mark.value, style=MARKS[row.mark])
-        table.add_row(row.step, shown(row.subject), mark, shown(row.text))
+        table.add_row(row.step, one_line(row.subject), mark, one_line(row.text))
     return table

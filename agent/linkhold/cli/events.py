@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-import re
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linkhold import paths
+from linkhold.cli import arguments
 from linkhold.cli.shown import add_run_dir, clock, run_dir_of
 from linkhold.control import ControlClient, NoAgent
 from linkhold.model import StoreError, WireError
@@ -18,19 +16,11 @@ from linkhold.store.outbox_file import read_history
 from linkhold.wire import event_line, parse_event
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable, Iterator, Mapping
 
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 LIMIT = 10_000
 NO_AGENT = 1
-
-
-def seconds(text: str) -> float:
-    """Return a duration like ``90s``, ``15m``, ``2h`` or ``1d`` in seconds."""
-    match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]+)?)([smhd])", text)
-    if not match or float(match[1]) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration; allowed: 90s, 15m, 2h, 1d")
-    return min(float(match[1]) * UNITS[match[2]], 3650 * UNITS["d"])
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,15 +28,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_dir(parser)
     parser.add_argument(
         "--since",
-        type=seconds,
-        default=UNITS["d"],
+        type=arguments.seconds,
+        default=arguments.UNITS["d"],
         metavar="AGE",
         help="how far back: 90s, 15m, 2h, 1d (default 1d)",
     )
     parser.add_argument("--follow", action="store_true", help="go on with events as they happen")
     parser.add_argument("--json", action="store_true", help="one CloudEvent a line")
     parser.add_argument(
-        "--state-dir", type=Path, metavar="S", help="folder of the outbox, without an agent"
+        "--state-dir",
+        type=arguments.path,
+        metavar="S",
+        help="folder of the outbox, without an agent",
     )
 
 

@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from linkhold.cli import arguments
 from linkhold.decide.kernel_log import entries, explain
 from linkhold.model import LinkholdError
 from linkhold.model.kernel_log import LineClass
+from linkhold.wire.legible import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
         nargs="?",
+        type=arguments.name,
         default="-",
         metavar="FILE",
         help="the log to read; - is standard input (default: -)",
@@ -76,12 +79,7 @@ def document(number: int, finding: Finding) -> dict[str, object]:
 def _sentence(entry: Entry, finding: Finding) -> str:
     who = finding.interface or finding.address or finding.driver or "?"
     what = f"{finding.severity.value} {finding.cls.value}"
-    return f"{entry.number}: {shown(who)}: {what}: {shown(entry.message)}\n    {finding.why}"
-
-
-def shown(text: str) -> str:
-    """Return text that cannot steer a terminal: a log holds whatever a device sent."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return f"{entry.number}: {one_line(who)}: {what}: {one_line(entry.message)}\n    {finding.why}"
 
 
 @contextmanager
@@ -106,7 +104,7 @@ def opened(name: str) -> Iterator[TextIO]:
 def _lines(file: TextIO) -> Iterator[str]:
     """Yield the lines; of an endless one only its start, in bounded memory."""
     whole = True
-    while line := file.readline(_LINE_BYTES):
+    while line := arguments.next_line(file, _LINE_BYTES):
         if whole:
             yield line
         whole = line.endswith("\n")

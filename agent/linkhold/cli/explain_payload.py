@@ -7,9 +7,11 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from linkhold.cli.explain_kernel_log import opened, shown
+from linkhold.cli import arguments
+from linkhold.cli.explain_kernel_log import opened
 from linkhold.decide.payloads import KINDS, explain_row
 from linkhold.model import LinkholdError
+from linkhold.wire.legible import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
         nargs="?",
+        type=arguments.name,
         default="-",
         metavar="FILE",
         help="the payloads to read; - is standard input (default: -)",
@@ -60,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 def _rows(file: TextIO) -> Iterator[tuple[int, object]]:
     """Yield each line that is not blank, or each entry of a list, with its number from 1."""
     number, first = 0, True
-    while line := file.readline(LINE_CHARS):
+    while line := arguments.next_line(file, LINE_CHARS):
         number += 1
         if first and line.lstrip()[:1] == "[":
             yield from enumerate(_list(line + file.read(LINE_CHARS * 64)), 1)
@@ -90,10 +93,10 @@ def _loaded(text: str) -> Any:
 
 
 def _sentence(number: int, told: dict[str, Any]) -> str:
-    name = shown(str(told["id"])) if told["id"] is not None else str(number)
+    name = one_line(str(told["id"])) if told["id"] is not None else str(number)
     rest = {key: value for key, value in told.items() if key not in _HEAD}
-    more = "".join(f", {key} {shown(str(value))}" for key, value in rest.items())
-    return f"{name}: {told['severity']} {told['event']}{more}\n    {shown(told['why'])}"
+    more = "".join(f", {key} {one_line(str(value))}" for key, value in rest.items())
+    return f"{name}: {told['severity']} {told['event']}{more}\n    {one_line(told['why'])}"
 
 
 _HEAD = frozenset({"id", "event", "severity", "why", "keep_previous_state"})

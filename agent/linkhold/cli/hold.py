@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
 from linkhold import paths
-from linkhold.cli.events import seconds
+from linkhold.cli import arguments
 from linkhold.cli.shown import add_run_dir, clock, run_dir_of
 from linkhold.control import ControlClient
 from linkhold.decide.operator_hold import DEFAULT_S, MOST_S
@@ -37,13 +36,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--for",
         dest="for_s",
-        type=seconds,
+        type=arguments.seconds,
         default=DEFAULT_S,
         metavar="TIME",
         help=f"how long at most: 90s, 20m, 2h (default {DEFAULT_S / 60:g}m)",
     )
     parser.add_argument(
-        "--job", default="", metavar="J", help="only the job of this name, or of this script"
+        "--job",
+        type=arguments.name,
+        metavar="J",
+        help="only the job of this name, or of this script",
     )
     parser.add_argument("--why", required=True, metavar="TEXT", help="what the hold is for")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
@@ -58,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         training=not args.uploads,
         for_s=args.for_s,
         why=args.why,
-        job=args.job,
+        job=args.job or "",
     )
     if args.json:
         print(json.dumps(answer, ensure_ascii=False))

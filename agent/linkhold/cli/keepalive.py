@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from pathlib import Path
 
+from linkhold.cli import arguments
 from linkhold.cli.bond import told_to_programs
 
 _DESCRIPTION = """\
@@ -40,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             continue
         one.add_argument("--json", action="store_true", help="print one JSON document")
         if verb != "restore":
-            one.add_argument("--config", type=Path, metavar="FILE", help="configuration file")
+            one.add_argument(
+                "--config", type=arguments.path, metavar="FILE", help="configuration file"
+            )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,7 +5,6 @@ Works without an agent and without root: what cannot be seen then is said.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from linkhold import config
+from linkhold.cli import arguments
 from linkhold.cli.console import Console
 from linkhold.cli.shown import duration
 from linkhold.decide.audit import sentence, summary, timer_name
@@ -27,6 +27,8 @@ from linkhold.survey.audit import Audit, audit, hidden
 from linkhold.survey.files import Reader
 
 if TYPE_CHECKING:
+    import argparse
+
     from linkhold.decide.audit import Audited, Summary
     from linkhold.model.jobs import Training
 
@@ -47,12 +49,16 @@ NOBODY = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the verb."""
     scope = parser.add_mutually_exclusive_group()
-    scope.add_argument("--pid", type=_pid, metavar="N", help="connections of this process only")
-    scope.add_argument("--job", metavar="J", help="connections of this training job only")
+    scope.add_argument(
+        "--pid", type=arguments.pid, metavar="N", help="connections of this process only"
+    )
+    scope.add_argument(
+        "--job", type=arguments.name, metavar="J", help="connections of this training job only"
+    )
     scope.add_argument(
         "--all", action="store_true", help="every connection in every network namespace"
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration file")
+    parser.add_argument("--config", type=arguments.path, metavar="FILE", help="configuration file")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -198,9 +204,3 @@ def _table(title: str, rows: list[Audited]) -> Table:
             _end(connection.remote, connection.remote_port),
         )
     return table
-
-
-def _pid(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no process id; a number from 1 is")
-    return int(text)

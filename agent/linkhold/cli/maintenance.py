@@ -10,10 +10,10 @@ import shlex
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from linkhold.cli.events import seconds
+from linkhold.cli import arguments
+from linkhold.cli.arguments import WrongCall
 from linkhold.config import DEFAULT_RELAY_PATH, load_relay
 from linkhold.model import LinkholdError
 from linkhold.relay.decide.places import Places
@@ -40,7 +40,12 @@ and needs the relay's rights. A node that is offline cannot be told.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments of the command."""
     parser.description = _DESCRIPTION
-    parser.add_argument("target", metavar="NODE|GROUP", help="a node, rack, switch, site or gpu-*")
+    parser.add_argument(
+        "target",
+        type=arguments.name,
+        metavar="NODE|GROUP",
+        help="a node, rack, switch, site or gpu-*",
+    )
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--for",
@@ -52,12 +57,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument("--end", action="store_true", help="end it now: people are paged again")
     parser.add_argument("--why", default="", metavar="TEXT", help="what is done; needed to begin")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="the relay's configuration")
+    parser.add_argument(
+        "--config", type=arguments.path, metavar="FILE", help="the relay's configuration"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def _duration(text: str) -> float:
-    value = seconds(text)
+    value = arguments.seconds(text)
     if not LEAST_S <= value <= MOST_S:
         raise argparse.ArgumentTypeError(f"{text!r} is out of range; allowed: 1m to 7d")
     return value
@@ -76,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     """Announce and wait until each node's state shows it; 1 when one did not take it."""
     why = args.why.strip()
     if not args.end and not (why and len(why) <= MOST_CHARACTERS and why.isprintable()):
-        raise LinkholdError(
+        raise WrongCall(
             f"why: say in 1 to {MOST_CHARACTERS} printable characters what is done: --why TEXT"
         )
     settings = load_relay(args.config)

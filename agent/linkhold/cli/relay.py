@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from linkhold.cli import arguments
 from linkhold.config import DEFAULT_RELAY_PATH, RelaySettings, default_file, load_relay
 from linkhold.relay.run import Relay
 from linkhold.relay.sink import Alertmanagers
 from linkhold.sd_notify import Systemd, Turns
+from linkhold.wire.legible import one_line
 
 if TYPE_CHECKING:
     import argparse
@@ -36,7 +38,7 @@ _HEADER = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments of the command."""
     parser.description = _DESCRIPTION
-    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration file")
+    parser.add_argument("--config", type=arguments.path, metavar="FILE", help="configuration file")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--check", action="store_true", help="check the configuration and end")
     what.add_argument(
@@ -53,9 +55,9 @@ def run(args: argparse.Namespace) -> int:
     if args.check:
         print("configuration OK")
         return 0
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)-8s %(message)s"
-    )
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(_Lines("%(asctime)s %(levelname)-8s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[lines])
     faulthandler.enable()  # the watchdog's SIGABRT: the journal says where every thread is
     relay = Relay(settings, _sink(settings))
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -64,6 +66,11 @@ def run(args: argparse.Namespace) -> int:
     relay.run(turns.turn)
     turns.end()
     return 0
+
+
+class _Lines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return one_line(super().format(record))
 
 
 def _sink(settings: RelaySettings) -> Sink:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from linkhold import paths
+from linkhold.cli import arguments
+from linkhold.cli.arguments import WrongCall
 from linkhold.cli.events import LIMIT as NODE_LIMIT
-from linkhold.cli.events import UNITS, seconds
 from linkhold.cli.shown import add_run_dir, run_dir_of
 from linkhold.cli.top import add_brokers
 from linkhold.control import ControlClient, NoAgent
@@ -57,39 +58,51 @@ class Material:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments of the command."""
     parser.add_argument(
-        "files", nargs="*", type=Path, metavar="FILE", help="events as `linkhold events --json`"
+        "files",
+        nargs="*",
+        type=arguments.path,
+        metavar="FILE",
+        help="events as `linkhold events --json`",
     )
     parser.add_argument("--html", action="store_true", required=True, help="write a page of HTML")
     parser.add_argument(
         "--since",
-        type=seconds,
-        default=UNITS["d"],
+        type=arguments.seconds,
+        default=arguments.UNITS["d"],
         metavar="AGE",
         help="how far back: 90m, 24h, 7d (default 24h)",
     )
     parser.add_argument(
         "--node",
+        type=arguments.name,
         action="append",
         default=[],
         metavar="NODE",
         help="only this node (name or site/name); may be given more than once",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="the page (default: standard output)"
+        "-o",
+        "--output",
+        type=arguments.path,
+        metavar="FILE",
+        help="the page (default: standard output)",
     )
     add_brokers(parser)
     add_run_dir(parser)
     parser.add_argument(
-        "--state-dir", type=Path, metavar="S", help="folder of the outbox, without an agent"
+        "--state-dir",
+        type=arguments.path,
+        metavar="S",
+        help="folder of the outbox, without an agent",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the page and return 0; 1 when there is nothing to tell of."""
-    if args.output is None and sys.stdout.isatty():
-        raise LinkholdError("a page is not for a terminal; allowed: -o report.html, or a pipe")
+    if args.output is None and (sys.stdout is None or sys.stdout.isatty()):
+        raise WrongCall("a page is not for a terminal; allowed: -o report.html, or a pipe")
     if args.files and (args.broker or args.config):
-        raise LinkholdError("files or brokers; allowed: one of both")
+        raise WrongCall("files or brokers; allowed: one of both")
     now_s = time.time()
     material = _gather(args, now_s)
     histories = collate(material.collected.records)
@@ -144,6 +157,8 @@ def _from_files(files: list[Path]) -> Material:
     material = Material()
     for path in files:
         if str(path) == "-":
+            if sys.stdin is None:
+                raise LinkholdError("standard input is closed; name a file")
             material.collected.add_lines(bounded(sys.stdin.buffer))
             continue
         with path.open("rb") as lines:
@@ -154,7 +169,7 @@ def _from_files(files: list[Path]) -> Material:
 def bounded(file: BinaryIO) -> Iterator[bytes]:
     """Yield the lines; of one that is too long for an event only its start, which is none."""
     whole = True
-    while line := file.readline(MOST_LINE + 1):
+    while line := arguments.next_line(file, MOST_LINE + 1):
         if whole:
             yield line
         whole = line.endswith(b"\n")
@@ -259,7 +274,7 @@ def _wait(watch: Watch, askings: list[Asking]) -> None:
     ):
         time.sleep(0.1)
         watch.take()
-        if time.monotonic() - told_s >= PROGRESS_S and sys.stderr.isatty():
+        if time.monotonic() - told_s >= PROGRESS_S and sys.stderr and sys.stderr.isatty():
             told_s = time.monotonic()
             asked = sum(asking.asked for asking in askings)
             print(f"linkhold: {asked} nodes asked ...", file=sys.stderr)
@@ -272,6 +287,13 @@ def _write(output: Path | None, page: str) -> None:
     if output is None:
         sys.stdout.buffer.write(data)
         return
+    try:
+        _replace(output, data)
+    except OSError as error:  # it names the file that was to become the page
+        raise LinkholdError(f"{output}: {error.strerror or error}") from None
+
+
+def _replace(output: Path, data: bytes) -> None:
     descriptor, name = tempfile.mkstemp(prefix=f".{output.name}.", dir=output.parent)
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 -- a descriptor, no path

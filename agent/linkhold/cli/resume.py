@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from linkhold.cli import arguments
 from linkhold.cli.hold import ask, described
 from linkhold.cli.shown import add_run_dir, clock
 
@@ -19,13 +20,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "agent advises because of the network or power are not ended by it."
     )
     add_run_dir(parser)
-    parser.add_argument("--job", default="", metavar="J", help="only the holds of this job")
+    parser.add_argument(
+        "--job", type=arguments.name, metavar="J", help="only the holds of this job"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(args: argparse.Namespace) -> int:
     """End holds and print them; raises :class:`LinkholdError` where nothing is held."""
-    answer = ask(args, "resume", job=args.job)
+    answer = ask(args, "resume", job=args.job or "")
     if args.json:
         print(json.dumps(answer, ensure_ascii=False))
         return 0

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linkhold import paths
+from linkhold.cli import arguments
 from linkhold.control import ControlClient
-from linkhold.fleet_view.words import printable
+from linkhold.fleet_view.words import lasted, printable
 from linkhold.kept import read_kept
 from linkhold.model import LinkholdError, WireError
 from linkhold.wire import from_rfc3339, parse_state
@@ -21,16 +22,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 STALE_S = 15.0
-"""A state older than this counts for nothing (design.md, policy)."""
+"""A state older than this counts for nothing (README, "The parts")."""
 MOST_DEPTH = 32
-MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
 OWN_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def add_run_dir(parser: argparse.ArgumentParser) -> None:
     """Add the option that names the agent's folder."""
     parser.add_argument(
-        "--run-dir", type=Path, metavar="D", help="folder of the agent (default: the node's own)"
+        "--run-dir",
+        type=arguments.path,
+        metavar="D",
+        help="folder of the agent (default: the node's own)",
     )
 
 
@@ -41,19 +44,9 @@ def run_dir_of(args: argparse.Namespace) -> Path:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in the two largest units that matter: ``3 min 5 s``, ``2 h 10 min``."""
-    whole = int(max(0.0, seconds))
-    if whole < MINUTE_S:
-        return f"{seconds:.1f} s" if 0 < seconds < 10 else f"{whole} s"  # noqa: PLR2004
-    for size, name, below, below_name in (
-        (DAY_S, "d", HOUR_S, "h"),
-        (HOUR_S, "h", MINUTE_S, "min"),
-        (MINUTE_S, "min", 1, "s"),
-    ):
-        if whole >= size:
-            rest = whole % size // below
-            return f"{whole // size} {name}" + (f" {rest} {below_name}" if rest else "")
-    return f"{whole} s"
+    """Return a duration in its two largest units, ``3 min 5 s``; below 10 s with a tenth."""
+    below_10_s = 0 < seconds < 10  # noqa: PLR2004 - as it is called
+    return f"{seconds:.1f} s" if below_10_s else lasted(max(0.0, seconds))
 
 
 def clock(rfc3339: str) -> str:
@@ -117,7 +110,8 @@ def _left_behind(path: Path, why: str) -> Found:
     except FileNotFoundError:
         return Found(None, f"{why}; and none has left a state in {path.parent}")
     except (OSError, ValueError, WireError) as error:
-        return Found(None, f"{why}; and {path} cannot be used: {error}")
+        reason = getattr(error, "strerror", None) or error
+        return Found(None, f"{why}; and {path} cannot be used: {reason}")
     if view.boot_id != OWN_BOOT.read_text().strip():
         return Found(view.document, f"{why}; this state is from before the last boot")
     age_s = view.age_s(time.monotonic_ns())

@@ -7,6 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from rich.errors import NotRenderableError
 from rich.table import Table
 from rich.text import Text
 
@@ -69,6 +70,8 @@ def _show_any(document: Mapping[str, Any]) -> None:
         show(legible(document))
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise WireError(f"a state of another version, see --json ({flaw(error)})") from error
+    except NotRenderableError as error:  # a number where a text should be
+        raise WireError("a state of another version, see --json") from error
 
 
 def show(document: Mapping[str, Any]) -> None:

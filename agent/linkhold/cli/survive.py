@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from linkhold.cli import arguments
 from linkhold.cli.bond import told_to_programs
 from linkhold.cli.console import Console
 from linkhold.cli.shown import duration
@@ -45,8 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = _DESCRIPTION
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     scope = parser.add_mutually_exclusive_group()
-    scope.add_argument("--pid", type=_pid, metavar="N", help="the job that this process is of")
-    scope.add_argument("--job", metavar="J", help="the job of this name, or of this script")
+    scope.add_argument(
+        "--pid", type=arguments.pid, metavar="N", help="the job that this process is of"
+    )
+    scope.add_argument(
+        "--job", type=arguments.name, metavar="J", help="the job of this name, or of this script"
+    )
     parser.add_argument(
         "--need", type=_need, metavar="T", help="exit with 1 when a layer survives less, as in 5m"
     )
@@ -180,12 +185,6 @@ def _outage(layer: Layer) -> str:
         return "no limit"
     words = {Effect.REPAIRS: " (repaired)", Effect.STARTS: " (at a start)"}
     return duration(layer.outage_s) + words.get(layer.effect, "")
-
-
-def _pid(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no process id; a number from 1 is")
-    return int(text)
 
 
 def _need(text: str) -> float:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from linkhold.cli import arguments
 from linkhold.fleet_view.brokers import find_brokers
 from linkhold.fleet_view.live import run as watch_live
 from linkhold.fleet_view.plain import listing
@@ -43,7 +43,7 @@ def add_brokers(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--config",
-        type=Path,
+        type=arguments.path,
         metavar="FILE",
         help="brokers of a relay's or an agent's configuration (default: this machine's)",
     )
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _can_draw() -> bool:
     """Tell whether this is a terminal with a cursor that can be moved."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
         return False
     return os.environ.get("TERM", "dumb") not in {"dumb", "unknown", ""}
 

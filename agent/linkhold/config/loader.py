@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -43,8 +44,12 @@ def load_relay(path: Path | None = None, *, files: bool = False) -> RelaySetting
     """Return the relay's settings in ``path``, or in ``/etc/linkhold/relay.yaml``.
 
     Raises:
-        ConfigError: with every mistake, as :func:`load`.
+        ConfigError: with every mistake, as :func:`load`; also for a file that is missing, since a
+            relay must be told of brokers.
     """
+    if path is None and not os.path.lexists(DEFAULT_RELAY_PATH):
+        hint = "name one with --config, or begin with: linkhold relay --print-default"
+        raise ConfigError((f"{DEFAULT_RELAY_PATH}: does not exist; {hint}",))
     checks = (relay_contradictions, relay_file_findings) if files else (relay_contradictions,)
     return load_section(RelaySettings, path, DEFAULT_RELAY_PATH, checks)
 

@@ -114,7 +114,9 @@ class Agent:
         self._catch_signals()
         self._begin(await in_thread(lambda: self._keeper.start(STORE_WAIT_S)))
         await self._control.start()
-        self._start_legs()
+        self._start_local()
+        self._start_fleet()
+        self._publish(())
         self._loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
         where = self._publisher.file_problem or f"state in {self._start.run_dir / STATE_FILE}"
         log.info("ready: %s, %s", self._prefix, where)
@@ -154,11 +156,6 @@ class Agent:
         early, self._early = self._early or [], None
         for reading in early:
             self._report_here(reading)
-
-    def _start_legs(self) -> None:
-        self._start_local()
-        self._start_fleet()
-        self._publish(())
 
     def _start_local(self) -> None:
         if not self._context.settings.mqtt.local:

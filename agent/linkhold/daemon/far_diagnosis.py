@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
-    from linkhold.control import Peer
+    from linkhold.door import Peer
     from linkhold.legs.fleet import FleetLeg
     from linkhold.legs.fleet_diagnose import DiagnoseRequest
     from linkhold.mqtt import Received

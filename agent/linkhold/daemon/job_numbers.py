@@ -11,7 +11,7 @@ from linkhold.wire.numbers import NUMBERS_CMD, parse_numbers
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from linkhold.control import Peer
+    from linkhold.door import Peer
     from linkhold.model.numbers import JobNumbers
 
 

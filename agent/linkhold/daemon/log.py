@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from linkhold.model import Severity
 from linkhold.wire import event_line
+from linkhold.wire.legible import one_line
 
 if TYPE_CHECKING:
     from linkhold.model import Event
@@ -54,7 +55,7 @@ class _Lines(logging.Formatter):
         self._for_journal = for_journal
 
     def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
+        text = one_line(super().format(record))
         if self._for_journal:
             return f"<{PRIORITIES.get(record.levelno, 7)}>{text}"
         return text

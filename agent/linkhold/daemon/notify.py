@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from linkhold.sd_notify import Systemd
+from linkhold.wire.legible import one_line
 
 if TYPE_CHECKING:
     import asyncio
@@ -74,4 +75,4 @@ def status_line(state: NodeState) -> str:
         f"{alerts} alert{'s' if alerts != 1 else ''}" if alerts else "no alerts",
         f"leg A {agent.leg_a}, leg B {agent.leg_b}, outbox {agent.outbox}",
     ]
-    return " ".join("; ".join(parts).split())
+    return one_line(" ".join("; ".join(parts).split()))

@@ -25,8 +25,8 @@ from linkhold.wire.holds import holds_document
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from linkhold.control import Peer
     from linkhold.decide.readings import Reading
+    from linkhold.door import Peer
     from linkhold.model.holds import Key, OperatorHold
 
 T = TypeVar("T")

@@ -14,8 +14,8 @@ from linkhold.wire import dumps
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from linkhold.control import Peer
     from linkhold.decide.node import Context
+    from linkhold.door import Peer
     from linkhold.store.keeper import Keeper
     from linkhold.store.outbox import Stored
 

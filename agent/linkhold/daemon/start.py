@@ -46,7 +46,7 @@ async def heal_run_dir(folder: Path, control: ControlServer) -> None:
         if await control.heal():
             log.warning("%s was removed; made again", folder / CONTROL_SOCKET)
     except OSError as error:
-        log.warning("run folder %s: %s", folder, error.strerror or error)
+        log.warning("run folder %s", f"{folder}: {error.strerror}" if error.strerror else error)
 
 
 def stored_state(baseline: bytes | None) -> Mapping[str, Any] | None:

@@ -41,11 +41,9 @@ def conditions(settings: Settings, state: NodeState) -> Iterator[Condition]:
         yield from _told(settings, state)
         return
     found = list(_told(settings, state))
-    plain = [(one.type, one.subject, one.severity, one.text) for one in found]
-    for one, known in zip(found, plain, strict=True):
-        yield replace(one, text=one.text + incident_view.cause(log, known))
-    for other in incident_view.conditions(log, plain):
-        yield Condition(*other)
+    for one in found:
+        yield replace(one, text=one.text + incident_view.cause(log, one))
+    yield from incident_view.conditions(log, found)
 
 
 def _told(settings: Settings, state: NodeState) -> Iterator[Condition]:
@@ -74,19 +72,14 @@ def _told(settings: Settings, state: NodeState) -> Iterator[Condition]:
         if index not in blamed and _should_carry(settings, state, index, history):
             text = f"{paths.link_trouble(link)}; {_protection(state)}"
             yield Condition("link.down", link.name, Severity.WARNING, text)
-    for kept in keep_view.conditions(tuple(k for k in state.keeps if k.bond not in state.orders)):
-        yield Condition(*kept)
-    for other in (
-        *uplink_view.conditions(state.uplinks),
-        *keepalive_conditions(state.keepalive),
-        *reach_view.conditions(state.reach, state.network),
-        *metadata_watch.conditions(state.metadata, state.network),
-    ):
-        yield Condition(*other)
+    yield from keep_view.conditions(tuple(k for k in state.keeps if k.bond not in state.orders))
+    yield from uplink_view.conditions(state.uplinks)
+    yield from keepalive_conditions(state.keepalive)
+    yield from reach_view.conditions(state.reach, state.network)
+    yield from metadata_watch.conditions(state.metadata, state.network)
     yield from _lost_route(state)
     yield from _missing_links(settings, host)
-    for type_, subject, severity, text, urgent in power_state.conditions(state):
-        yield Condition(type_, subject, severity, text, urgent=urgent)
+    yield from power_state.conditions(state)
     yield from _agent_conditions(state)
 
 

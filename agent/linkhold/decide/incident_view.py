@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from linkhold.decide.alert_tracking import Condition
 from linkhold.decide.happening import Happening
 from linkhold.model import Severity
 from linkhold.model.incidents import Step
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from linkhold.model.incidents import Incident, IncidentChange, KernelLog
 
-Condition = tuple[str, str, Severity, str]
 WHYS_SHOWN = 3
 LINK_TROUBLE = frozenset(
     {"link.down", "link.flapping", "link.missing", "bond.down", "bond.degraded", "network.down"}
@@ -52,31 +52,32 @@ def severity(incident: Incident) -> Severity:
 
 
 def conditions(log: KernelLog, trouble: Sequence[Condition]) -> Iterator[Condition]:
-    """Yield the alerts of incidents: type, subject, severity and text.
+    """Yield the alerts of incidents.
 
     ``trouble`` is what netlink told already. An incident that explains one of those is no alarm of
     its own: :func:`cause` adds it there.
     """
     for incident in log.incidents:
-        if not any(_explains(incident, *one) for one in trouble):
-            yield "nic.incident", incident.subject, severity(incident), _text(incident)
+        if not any(_explains(incident, one) for one in trouble):
+            yield Condition("nic.incident", incident.subject, severity(incident), _text(incident))
     if log.problem:
         text = f"the kernel's log is not read: {log.problem}; causes of faults will be missing"
-        yield "agent.kernel_log", "kernel log", Severity.INFO, text
+        yield Condition("agent.kernel_log", "kernel log", Severity.INFO, text)
 
 
 def cause(log: KernelLog, condition: Condition) -> str:
     """Return what the kernel's log adds to an alert of netlink, empty for nothing."""
-    found = [one for one in log.incidents if _explains(one, *condition)]
+    found = [one for one in log.incidents if _explains(one, condition)]
     return f"; the kernel's log says: {_text(found[0])}" if found else ""
 
 
-def _explains(incident: Incident, type_: str, subject: str, _: Severity, text: str) -> bool:
+def _explains(incident: Incident, told: Condition) -> bool:
     """Whether an incident is about the link that an alert is about, or names."""
     name = incident.interface
-    if not name or type_ not in LINK_TROUBLE:
+    if not name or told.type not in LINK_TROUBLE:
         return False
-    return subject == name or bool(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", text))
+    named = rf"(?<![\w.-]){re.escape(name)}(?![\w.-])"
+    return told.subject == name or bool(re.search(named, told.text))
 
 
 def _text(incident: Incident) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from linkhold.decide.alert_tracking import Condition
 from linkhold.decide.keeping.drift import ABSENCES, LOSSES, SET_DOWN
 from linkhold.model import Network, Severity
 
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 
     from linkhold.model import BondKeep, Drift
 
-Condition = tuple[str, str, Severity, str, bool, tuple[str, ...]]
 MOST_TEXTS = 3
 
 
@@ -39,7 +39,7 @@ def _losses(keep: BondKeep) -> Iterator[str]:
 
 
 def conditions(keeps: tuple[BondKeep, ...]) -> Iterator[Condition]:
-    """Yield what a person should know: see :class:`linkhold.decide.alert_tracking.Condition`."""
+    """Yield what a person should know."""
     for keep in keeps:
         if keep.conflict is not None:
             by = keep.conflict.by or "who does is not known"
@@ -48,7 +48,7 @@ def conditions(keeps: tuple[BondKeep, ...]) -> Iterator[Condition]:
                 f"({keep.conflict.what}; {by}); it has stopped. Make both agree, then run: "
                 f"linkhold bond repair {keep.bond}"
             )
-            yield "bond.config_conflict", keep.bond, Severity.WARNING, text, False, ()
+            yield Condition("bond.config_conflict", keep.bond, Severity.WARNING, text)
         elif keep.repair != "running":
             yield from _drift(keep)
 
@@ -67,7 +67,7 @@ def _drift(keep: BondKeep) -> Iterator[Condition]:
     gone = any(drift.kind == "gone" for drift in keep.drift)
     severity = Severity.CRITICAL if gone else Severity.WARNING
     text = f"{keep.bond}: {texts}{what}"
-    yield "bond.drift", keep.bond, severity, text, False, faults
+    yield Condition("bond.drift", keep.bond, severity, text, faults=faults)
 
 
 def _texts(told: list[Drift]) -> str:

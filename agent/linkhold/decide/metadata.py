@@ -137,6 +137,7 @@ SERVICES = (
 )
 """The vendors go by the names that :mod:`linkhold.survey.cloud` has for them."""
 
+MOST_IDENTITY = 256
 _BY_VENDOR = {service.vendor: service for service in SERVICES}
 _WORST_LAST = (Heard.ANSWERS, Heard.UNKNOWN, Heard.REFUSED, Heard.SILENT, Heard.UNREACHABLE)
 
@@ -177,7 +178,8 @@ def _identity(service: Service, status: int, headers: Mapping[str, str], body: s
     if service.proof and headers.get(service.proof[0]) != service.proof[1]:
         raise Odd(f"without the header {service.proof[0]}: not the service of {service.vendor}")
     identity = _field(service, body) if service.key else body.strip()
-    if service.form and not re.fullmatch(service.form, identity):
+    named = len(identity) <= MOST_IDENTITY and identity.isprintable()
+    if not named or (service.form and not re.fullmatch(service.form, identity)):
         raise Odd(f"{excerpt(identity)} does not name a machine of {service.vendor}")
     return identity
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from linkhold.decide.alert_tracking import Condition
 from linkhold.decide.dice import SIDES, rolled
 from linkhold.decide.happening import Happening
 from linkhold.decide.metadata import verdict as judged
@@ -132,7 +133,7 @@ def compare(before: Metadata, after: Metadata, now_ns: int) -> Iterator[Happenin
     yield Happening(f"metadata.{after.verdict}", "metadata", data, severity)
 
 
-def conditions(metadata: Metadata, network: Network) -> Iterator[tuple[str, str, Severity, str]]:
+def conditions(metadata: Metadata, network: Network) -> Iterator[Condition]:
     """Yield what a person should know.
 
     A service that never answered may be switched off on purpose, so it alerts only where the
@@ -146,7 +147,7 @@ def conditions(metadata: Metadata, network: Network) -> Iterator[tuple[str, str,
         text = f"the metadata service does not answer ({metadata.reason}); {without}"
     else:
         text = f"nobody knows whether the metadata service works ({metadata.reason}); {without}"
-    yield f"metadata.{metadata.verdict}", "metadata", Severity.WARNING, text
+    yield Condition(f"metadata.{metadata.verdict}", "metadata", Severity.WARNING, text)
 
 
 def _matters(metadata: Metadata) -> bool:

@@ -61,7 +61,8 @@ def _explain_power(kind: str, row: Mapping[str, Any]) -> dict[str, Any]:
     if found.reason:
         told["reason"] = found.reason
     if found.channel:
-        told["channel"] = int(found.channel) if found.channel.isdigit() else found.channel
+        plain = re.fullmatch("[0-9]{1,9}", found.channel)
+        told["channel"] = int(found.channel) if plain else found.channel
     if found.volts is not None:
         told["voltage"] = found.volts
     return told

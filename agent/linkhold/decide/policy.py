@@ -1,7 +1,7 @@
 """The policy: one table from what is known to what training should do.
 
 Precedence: stop, then checkpoint, then hold. Uploads are never ``go`` while nothing can carry
-them. design.md has the table in words; each function below is one of its columns.
+them. docs/power.md has the table in words; each function below is one of its columns.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from linkhold.decide.alert_tracking import Condition
 from linkhold.decide.happening import Happening
 from linkhold.decide.policy import ENDING, HARMLESS
 from linkhold.decide.power import earliest_deadline
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from linkhold.decide.readings import PowerReading
     from linkhold.model import NodeState
 
-Condition = tuple[str, str, Severity, str, bool]
-"""Type, subject, severity and text of an alert, and whether it is told at once."""
 DARK = frozenset({PowerState.BATTERY, PowerState.LOW})
 REASONS_SHOWN = 3
 
@@ -87,20 +86,20 @@ def conditions(state: NodeState) -> Iterator[Condition]:
     view = state.power_view
     if view.degraded:
         text = "; ".join(view.degraded[:REASONS_SHOWN])
-        yield "power.degraded", "power", Severity.WARNING, f"power supply: {text}", False
+        yield Condition("power.degraded", "power", Severity.WARNING, f"power supply: {text}")
     seen = state.network is not Network.DOWN  # else it is the network's fault, which is told
     if seen and view.unknown and state.power.state is PowerState.UNKNOWN:
         silent = [f"{one.source} ({one.detail})" for one in view.sources][:REASONS_SHOWN]
         text = f"nobody knows whether this node has mains: {'; '.join(silent)}"
-        yield "power.unknown", "power", Severity.WARNING, text, False
+        yield Condition("power.unknown", "power", Severity.WARNING, text)
     for notice in state.notices:
         if not notice.planned:
             text = f"{notice.kind} notice: {notice.action} ({notice.source})"
             subject = f"{notice.kind}:{notice.source}"
-            yield "notice", subject, severity(notice), text, True
+            yield Condition("notice", subject, severity(notice), text, urgent=True)
     for name in state.notices_view.missed if seen else ():
         text = f"{name} tells no notices any more: {state.notices_view.blind.get(name, '')}"
-        yield "notice.unknown", name, Severity.WARNING, text, False
+        yield Condition("notice.unknown", name, Severity.WARNING, text)
 
 
 def _power(state: NodeState) -> Iterator[Condition]:
@@ -108,9 +107,9 @@ def _power(state: NodeState) -> Iterator[Condition]:
     asked = "training is asked to stop" if state.advice.stop else "training is asked to save"
     if power.state is PowerState.LOW or power.forced_shutdown:
         text = f"battery low ({power.source}): {asked}"
-        yield "power.low", "power", Severity.CRITICAL, text, True
+        yield Condition("power.low", "power", Severity.CRITICAL, text, urgent=True)
     elif power.state is PowerState.BATTERY:
         left = "" if power.runtime_s is None else f", about {power.runtime_s / 60:.0f} min left"
         lone = "" if power.confirmed else ", one sensor alone says so"
         text = f"on battery ({power.source}{left}{lone}): training is asked to save"
-        yield "power.battery", "power", Severity.CRITICAL, text, True
+        yield Condition("power.battery", "power", Severity.CRITICAL, text, urgent=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from linkhold.decide.alert_tracking import Condition
 from linkhold.decide.happening import Happening
 from linkhold.model import Network, Severity
 from linkhold.model.probes import CauseKind
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
     from linkhold.model.probes import Cause, Probed
 
-Condition = tuple[str, str, Severity, str]
 ALIVE = "alive"
 
 
@@ -82,4 +82,5 @@ def conditions(causes: tuple[Cause, ...], network: Network) -> Iterator[Conditio
         return
     for one in roots(causes):
         held = "; uploads are held, training goes on" if one.kind is CauseKind.STORAGE_DEAD else ""
-        yield f"path.{one.kind.value}", one.subject, Severity.WARNING, one.text + held
+        text = one.text + held
+        yield Condition(f"path.{one.kind.value}", one.subject, Severity.WARNING, text)

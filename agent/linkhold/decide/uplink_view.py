@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from linkhold.decide.alert_tracking import Condition
 from linkhold.model import Network, Severity
 
 if TYPE_CHECKING:
@@ -44,23 +45,23 @@ def _trouble(line: UplinkView) -> Iterator[str]:
         yield line.why
 
 
-def conditions(uplinks: Uplinks) -> Iterator[tuple[str, str, Severity, str]]:
-    """Yield what a person should know: type, subject, severity and text of an alert."""
+def conditions(uplinks: Uplinks) -> Iterator[Condition]:
+    """Yield what a person should know."""
     if not uplinks.lines:
         return
     if uplinks.problem:
         text = f"uplinks are not looked after: {uplinks.problem}"
-        yield "uplink.unmanaged", "uplinks", Severity.WARNING, text
+        yield Condition("uplink.unmanaged", "uplinks", Severity.WARNING, text)
     if uplinks.locked:
         text = f"no more switches between uplinks for now: {uplinks.locked}"
-        yield "uplink.locked", "uplinks", Severity.WARNING, text
+        yield Condition("uplink.locked", "uplinks", Severity.WARNING, text)
     if uplinks.would:
         text = f"mode observe: in mode enforce default traffic would go over {uplinks.would}"
-        yield "uplink.would_switch", "uplinks", Severity.WARNING, text
+        yield Condition("uplink.would_switch", "uplinks", Severity.WARNING, text)
     yield from _line_conditions(uplinks)
 
 
-def _line_conditions(uplinks: Uplinks) -> Iterator[tuple[str, str, Severity, str]]:
+def _line_conditions(uplinks: Uplinks) -> Iterator[Condition]:
     preferred, active = uplinks.lines[0], uplinks.active
     backup = active is not None and active is not preferred
     if active is not None and backup:
@@ -69,15 +70,15 @@ def _line_conditions(uplinks: Uplinks) -> Iterator[tuple[str, str, Severity, str
             "dead": preferred.why,
         }.get(preferred.verdict, f"{preferred.link} is unknown: {preferred.reason}")
         text = f"default traffic goes over {active.shown}: {why}"
-        yield "uplink.backup", active.link, Severity.WARNING, text
+        yield Condition("uplink.backup", active.link, Severity.WARNING, text)
     for line in uplinks.lines:
         if line.verdict == "dead" and not (line is preferred and backup):
             severity = Severity.CRITICAL if line.active else Severity.WARNING
             text = f"uplink {line.why}; {_left(uplinks, line)}"
-            yield "uplink.dead", line.link, severity, text
+            yield Condition("uplink.dead", line.link, severity, text)
         elif line.verdict == "unknown" and line.reason and not line.reason.endswith("yet"):
             text = f"nobody knows whether uplink {line.link} works: {line.reason}"
-            yield "uplink.unknown", line.link, Severity.WARNING, text
+            yield Condition("uplink.unknown", line.link, Severity.WARNING, text)
 
 
 def _left(uplinks: Uplinks, dead: UplinkView) -> str:

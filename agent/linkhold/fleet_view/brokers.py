@@ -10,6 +10,7 @@ import yaml
 from linkhold.config.brokers import BrokerSettings, TlsSettings
 from linkhold.config.document import compose
 from linkhold.config.files import UnreadableError, read_small
+from linkhold.config.forms import form_problem
 from linkhold.config.loader import DEFAULT_PATH, DEFAULT_RELAY_PATH, load, load_section
 from linkhold.config.relay import RelaySettings
 from linkhold.model import LinkholdError
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 FORM = "allowed: mqtt://host, mqtts://host:8883, mqtts://user@host"
 MOST_BROKERS = 16
-MOST_PORT = 65535
 
 
 def parse_url(text: str) -> BrokerSettings:
@@ -44,7 +44,7 @@ def _trouble(parts: SplitResult) -> str:
             "everybody on this machine sees a password in a command; "
             "allowed: --config with username and password_file"
         )
-    if parts.scheme not in {"mqtt", "mqtts"} or not parts.hostname:
+    if parts.scheme not in {"mqtt", "mqtts"} or form_problem("host", parts.hostname or ""):
         return f"is no broker; {FORM}"
     if parts.path.strip("/") or parts.query or parts.fragment:
         return f"has more than host and port; {FORM}"

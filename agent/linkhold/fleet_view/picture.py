@@ -5,6 +5,7 @@ The picture of thousands of nodes is changed in place; each node in it is a froz
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ Key = tuple[str, str]
 """A node: site and name."""
 
 MOST_NODES = 20_000
+MOST_SITES = 64
+"""Nodes of one name: a node that made up sites for itself would leave no room for the others."""
 LEAVES = ("status", "state", "birth")
 _LEVELS = 5
 
@@ -83,6 +86,7 @@ class Fleet:
 
     def __init__(self) -> None:
         self.nodes: dict[Key, NodeView] = {}
+        self._names: Counter[str] = Counter()
         self.left_out = 0
 
     def take(self, heard: Heard) -> None:
@@ -93,13 +97,15 @@ class Fleet:
         key, leaf = place
         node = self.nodes.get(key)
         if node is None:
-            if len(self.nodes) >= MOST_NODES:
+            if len(self.nodes) >= MOST_NODES or self._names[key[1]] >= MOST_SITES:
                 self.left_out += 1
                 return
             node = NodeView(key)
+            self._names[key[1]] += 1
         after = _TAKEN[leaf](node, heard)
         if after.is_empty:
             self.nodes.pop(key, None)
+            self._names[key[1]] -= 1
         else:
             self.nodes[key] = after
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from typing import TYPE_CHECKING
 
 from linkhold.decide.readings import MaintenanceReading
@@ -9,7 +11,28 @@ from linkhold.model import WireError
 from linkhold.wire.maintenance import parse_maintenance_request
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from linkhold.mqtt import Received
+
+MOST_A_MINUTE = 10
+
+
+class Announcements:
+    """Takes a few requests a minute: each is an event, and thousands would hold up the agent."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._taken_s: deque[float] = deque(maxlen=MOST_A_MINUTE)
+
+    def received(self, message: Received) -> MaintenanceReading | None:
+        """Return what a message announces; None for no request, and for one too many."""
+        reading, now_s = maintenance_in(message), self._clock()
+        full = len(self._taken_s) == MOST_A_MINUTE and now_s - self._taken_s[0] < 60.0  # noqa: PLR2004
+        if reading is None or full:
+            return None
+        self._taken_s.append(now_s)
+        return reading
 
 
 def maintenance_in(message: Received) -> MaintenanceReading | None:

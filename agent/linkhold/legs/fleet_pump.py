@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from linkhold.decide.readings import ParkedReading, ReplayReading
+from linkhold.legs.fleet_maintenance import Announcements
 from linkhold.legs.fleet_replay import Requests
 from linkhold.mqtt import CODE_FAILURE, CODE_NO_SUBSCRIBER
 from linkhold.store.outbox import Mark, Status
@@ -67,6 +68,7 @@ class Ledger:
     def __init__(self) -> None:
         self.counters: Counter[str] = Counter()
         self.requests = Requests()
+        self.announcements = Announcements()
         self.probe_at_s = float("-inf")
         self._told: set[tuple[str, str]] = set()
         self._head = ""

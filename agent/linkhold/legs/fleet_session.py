@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from linkhold.decide.diagnosis.published import MOST_BYTES, published
 from linkhold.decide.readings import LegReading
-from linkhold.legs.fleet_maintenance import maintenance_in
 from linkhold.legs.fleet_pace import Pacer, Timing
 from linkhold.legs.fleet_pump import PACKET_TOO_LARGE, Answer, Flight, Kind, Ledger, Pump
 from linkhold.mqtt import CODE_FAILURE, Acknowledged, Connected, Connection, Received, Subscribed
@@ -147,7 +146,7 @@ class Session:
         elif message.topic == command_topic(self._station.prefix, "diagnose"):
             self._station.diagnose(message)
         elif message.topic == command_topic(self._station.prefix, "maintenance"):
-            reading = maintenance_in(message)
+            reading = self._station.ledger.announcements.received(message)
             if reading is not None:
                 self._station.report(reading)
             taken = "ignored" if reading is None else "taken"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-IFA_F_NODAD, IFA_F_TEMPORARY, IFA_F_PERMANENT = 0x02, 0x01, 0x80
+IFA_F_NODAD, IFA_F_PERMANENT = 0x02, 0x80
 IFA_F_TENTATIVE, IFA_F_MANAGETEMPADDR, IFA_F_NOPREFIXROUTE = 0x40, 0x100, 0x200
 """linux/if_addr.h."""
 

@@ -79,7 +79,5 @@ def _received(message: Any) -> Received:
         payload=bytes(message.payload),
         retained=bool(message.retain),
         expiry_s=getattr(properties, "MessageExpiryInterval", None),
-        response_topic=getattr(properties, "ResponseTopic", None),
-        correlation=getattr(properties, "CorrelationData", None),
         mid=int(message.mid),
     )

@@ -21,6 +21,7 @@ from paho.mqtt.enums import CallbackAPIVersion  # noqa: TID251
 from paho.mqtt.subscribeoptions import SubscribeOptions  # noqa: TID251
 
 from linkhold.model import BrokerError
+from linkhold.mqtt.bounded import MAX_PACKET, Client
 from linkhold.mqtt.callbacks import attach, error_text
 from linkhold.mqtt.happened import Lost, Notice
 from linkhold.mqtt.properties import connect_properties, publish_properties, will_properties
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CONNECT_TIMEOUT_S = 5.0
-MAX_PACKET = 1 << 21
-"""Bytes of the largest packet that the broker may send us."""
 MAX_KEEPALIVE_S = 30
 """Above this a dead peer is noticed too late: it takes about twice the keepalive."""
 MAX_UNWRITTEN = 64
@@ -46,27 +45,6 @@ class Will:
     payload: bytes
     delay_s: int
     retain: bool = True
-
-
-class _Client(paho.Client):
-    """paho's client, with a connect to Unix sockets that cannot hang."""
-
-    def _create_unix_socket_connection(self) -> socket.socket:
-        """Connect without waiting; paho's own waits without end for a frozen broker's backlog.
-
-        Without waiting, connect(2) fails with EAGAIN when the backlog is full.
-        """
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            sock.setblocking(False)
-            sock.connect(self._host)
-        except BlockingIOError:
-            sock.close()
-            raise TimeoutError("the broker takes no connections") from None
-        except OSError:
-            sock.close()
-            raise
-        return sock
 
 
 class Connection:
@@ -100,8 +78,8 @@ class Connection:
         self._user_timeout_ms = user_timeout_ms
         self._receive_maximum = receive_maximum
         self._ended = False
-        self._tls_failures: deque[str] = deque(maxlen=1)
-        self._client = _Client(
+        self._faults: deque[str] = deque(maxlen=1)
+        self._client = Client(
             CallbackAPIVersion.VERSION2,
             client_id=client_id,
             protocol=paho.MQTTv5,
@@ -109,12 +87,13 @@ class Connection:
             reconnect_on_failure=False,
             manual_ack=receive_maximum > 0,
         )
+        self._client.faults = self._faults
         self._client.connect_timeout = CONNECT_TIMEOUT_S
         self._client.max_inflight_messages_set(0)  # the owner bounds what is in flight
         if username is not None:
             self._client.username_pw_set(username, password)
         if tls is not None:
-            self._client.tls_set_context(tls_context(tls, self._tls_failures))
+            self._client.tls_set_context(tls_context(tls, self._faults))
         if will is not None:
             self._client.will_set(
                 will.topic,
@@ -156,7 +135,7 @@ class Connection:
         self._bound_silence()
 
     def _why(self, reason: str) -> str:
-        return self._tls_failures[-1] if self._tls_failures else reason
+        return self._faults[-1] if self._faults else reason
 
     def _bound_silence(self) -> None:
         sock = self._client.socket()

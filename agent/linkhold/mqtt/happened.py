@@ -56,8 +56,6 @@ class Received:
     payload: bytes
     retained: bool
     expiry_s: int | None
-    response_topic: str | None
-    correlation: bytes | None
     mid: int = field(default=0, compare=False)
 
 

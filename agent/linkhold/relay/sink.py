@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from linkhold.config.access import password_of
 from linkhold.model import BrokerError, Unavailable
+from linkhold.model.probes import without_query
 from linkhold.relay.decide.texts import printable
 from linkhold.wire import dumps, rfc3339
 
@@ -180,7 +181,7 @@ class Alertmanagers:
 class _Alertmanager:
     def __init__(self, settings: AlertmanagerSettings) -> None:
         split = urlsplit(settings.url)
-        self._url = settings.url
+        self._url = without_query(settings.url)  # as it is told to people
         self._settings = settings
         self._secure = split.scheme == "https"
         self._host, self._port = split.hostname or "", split.port

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 AFTER_S = 15.0
 """A hold that begins so long after the end of something may still be because of it: the policy
-settles for 2 s before it holds, and resumes after 10 s (design.md, timers)."""
+settles for 2 s before it holds, and resumes after 10 s (``settle_s``, ``resume_s``)."""
 SLACK_S = 1.0
 CAUSES = frozenset(
     {Kind.NETWORK, Kind.POWER, Kind.PATH, Kind.NOTICE, Kind.OPERATOR, Kind.UPLINK, Kind.AGENT}

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MAX_HEAD_BYTES = 64 << 10
 MAX_BODY_BYTES = 256 << 10
+MOST_SIZE_LINE = 1 << 12
+"""Bytes of the line before a chunk: a size, and extensions that nobody uses (RFC 9112, 7.1.1)."""
 BODILESS = frozenset({204, 304})
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?")
 _LENGTH = re.compile(r"[0-9]{1,12}")
@@ -252,23 +254,26 @@ def _plain(data: bytes, start: int, length: str, *, ended: bool) -> tuple[bytes,
 
 
 def _chunks(data: bytes, at: int) -> tuple[bytes, int] | None:
-    body = b""
+    body = bytearray()
     for _ in range(MOST_CHUNKS):
-        end = data.find(b"\r\n", at)
+        end = data.find(b"\r\n", at, at + MOST_SIZE_LINE)
         if end < 0:
+            if len(data) - at >= MOST_SIZE_LINE:
+                raise Malformed("a chunk without a size")
             return None
         size = _SIZE.fullmatch(data[at:end])
         if size is None:
             raise Malformed("a chunk without a size")
         length, at = int(size[1], 16), end + 2
         if not length or len(body) >= MAX_BODY_BYTES:
-            return body[:MAX_BODY_BYTES], len(data)
+            return bytes(body[:MAX_BODY_BYTES]), len(data)
         if length > MAX_BODY_BYTES and len(data) - at >= MAX_BODY_BYTES:
-            return (body + data[at:])[:MAX_BODY_BYTES], len(data)
+            return bytes(body + data[at:])[:MAX_BODY_BYTES], len(data)
         if len(data) < at + length + 2:
             return None
-        body, at = body + data[at : at + length], at + length + 2
-    return body, len(data)
+        body += data[at : at + length]
+        at += length + 2
+    return bytes(body), len(data)
 
 
 def _ends_where_it_says(response: Response) -> bool:

@@ -7,6 +7,7 @@ reading blocks: it asks the unit over its bus.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ def _inputs(folder: Path) -> Iterator[PsuInput]:
         if _text(label) != LABEL:
             continue
         millivolts = _text(label.with_name(label.name.replace("_label", "_input")))
-        if millivolts.lstrip("-").isdecimal():
+        if re.fullmatch("-?[0-9]{1,9}", millivolts):
             driver, device = _text(folder / "name"), _device(folder)
             yield PsuInput(f"{driver} {device}", driver, int(millivolts) / 1000)
 

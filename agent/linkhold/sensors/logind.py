@@ -120,7 +120,7 @@ class LogindSensor:
 
     async def _take(self, bus: SystemBus) -> None:
         asked = ("shutdown", "linkhold", self._why, "delay")
-        (self._lock,) = await bus.call(MANAGER, "Inhibit", "ssss", asked)
+        (self._lock,) = await bus.call(MANAGER, "Inhibit", "ssss", asked, brings_fd=True)
         self._report = replace(self._report, locked=True)
 
     async def _looked(self, bus: SystemBus) -> LogindReport:

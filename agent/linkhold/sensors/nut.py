@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import random
 import re
 import socket
 import time
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -196,10 +197,12 @@ def _variables(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _figure(text: str | None) -> float | None:
+    """Return a figure; None for what is none: drivers tell -1 for what they do not know."""
     try:
-        return None if text is None else max(0.0, min(float(text), 1e7))
+        figure = math.nan if text is None else float(text)
     except ValueError:
         return None
+    return min(figure, 1e7) if figure >= 0 else None
 
 
 class _Lines(asyncio.Protocol):
@@ -208,7 +211,9 @@ class _Lines(asyncio.Protocol):
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self._transport: asyncio.Transport | None = None
-        self._buffer = b""
+        self._lines: deque[bytes] = deque()
+        self._rest = b""
+        self._flaw = ""
         self._ended = False
         self._loop = asyncio.get_running_loop()
         self._news: asyncio.Future[None] | None = None
@@ -230,7 +235,7 @@ class _Lines(asyncio.Protocol):
 
         Bytes that came before the handshake were not the server's answer to anything: refused.
         """
-        if self._buffer or self._transport is None:
+        if self._lines or self._rest or self._transport is None:
             raise ValueError("answers before the handshake")
         upgrading = self._loop.start_tls(self._transport, self, context, server_hostname=host)
         self._transport = await within(upgrading, self._timeout_s)
@@ -259,14 +264,13 @@ class _Lines(asyncio.Protocol):
             self._transport.abort()
 
     async def _line(self) -> str:
-        while b"\n" not in self._buffer:
+        while not self._lines:
+            if self._flaw:
+                raise ValueError(self._flaw)
             if self._ended:
                 raise EOFError("closed the connection")
-            if len(self._buffer) > MAX_LINE_BYTES:
-                raise ValueError("a line without end")
             await self._more()
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        text = line.decode("utf-8", "replace").rstrip("\r")
+        text = self._lines.popleft().decode("utf-8", "replace").rstrip("\r")
         if text.startswith("ERR"):
             raise _Refused(text.partition(" ")[2] or "without a reason")
         return text
@@ -295,12 +299,18 @@ class _Lines(asyncio.Protocol):
         self._acknowledge_at_once()
 
     def data_received(self, data: bytes) -> None:
-        """Keep what came, up to a bound: more is not read before it is used."""
-        self._buffer += data
+        """Keep what came, by lines; end what goes beyond any answer: nothing of it is kept."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._lines.extend(lines)
+        if max(map(len, (*lines, self._rest))) > MAX_LINE_BYTES:
+            self._flaw = "a line without end"
+        elif len(self._lines) > 2 * MAX_LIST_LINES:
+            self._flaw = "lines without end"
+        if self._flaw:
+            self._lines, self._rest = deque(), b""
+            self.close()
         self._acknowledge_at_once()
         self._tell()
-        if len(self._buffer) > MAX_LINE_BYTES * MAX_LIST_LINES:
-            self.close()
 
     def _acknowledge_at_once(self) -> None:
         """Delay no ACK: upsd writes line by line and waits for each (Nagle), else 40 ms a list.

@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 BUS = "/run/dbus/system_bus_socket"
 TIMEOUT_S = 5.0
-MAX_MESSAGE_BYTES = 1 << 20
+MAX_MESSAGE_BYTES = 1 << 18
+MAX_SIGNAL_BYTES = 512
+"""Of a signal that is read: logind's has 200. Any user of the node may send us signals, of 32 MB,
+and jeepney takes seconds to read such a one."""
+MOST_AT_ONCE = 1 << 16
+HEAD_BYTES = 16
+"""After them the size of a message is known (D-Bus Specification, Message Format)."""
 
 
 class Refused(Exception):
@@ -42,6 +48,8 @@ class SystemBus:
         self._socket: socket.socket | None = None
         self._serials = count(1)
         self._waiting: dict[int, asyncio.Future[tuple[Any, ...]]] = {}
+        self._takes_fds = False
+        self._left_out = 0
         self._loop = asyncio.get_running_loop()
         self.ended = False
 
@@ -84,10 +92,13 @@ class SystemBus:
         method: str,
         signature: str = "",
         body: tuple[Any, ...] = (),
+        *,
+        brings_fd: bool = False,
     ) -> tuple[Any, ...]:
         """Call a method at (path, bus name, interface) and return what it returns.
 
-        Raises Refused, and what :meth:`connect` raises besides Unavailable.
+        ``brings_fd``: a file descriptor is among it. Raises Refused, and what :meth:`connect`
+        raises besides Unavailable.
         """
         if self._socket is None:
             raise EOFError("no connection")
@@ -97,12 +108,14 @@ class SystemBus:
         serial = next(self._serials)
         future: asyncio.Future[tuple[Any, ...]] = self._loop.create_future()
         self._waiting[serial] = future
+        self._takes_fds = brings_fd
         try:
             data = message.serialise(serial)
             await within(self._loop.sock_sendall(self._socket, data), TIMEOUT_S)
             return await within(future, TIMEOUT_S)
         finally:
             self._waiting.pop(serial, None)
+            self._takes_fds = False
 
     def _readable(self) -> None:
         try:
@@ -115,14 +128,41 @@ class SystemBus:
     def _receive(self) -> None:
         if self._socket is None:
             return
-        wanted = self._parser.bytes_desired()
-        if wanted > MAX_MESSAGE_BYTES:
-            raise ValueError("a message that is too long")
-        data, extra, _, _ = self._socket.recvmsg(wanted, self._fds.fds_buf_size())
+        wanted = self._left_out or self._parser.bytes_desired()
+        # Without room for descriptors the kernel drops them. To close one ourselves could hang:
+        # of a file of FUSE, until whoever sent it answers.
+        room = self._fds.fds_buf_size() if self._takes_fds else 0
+        data, extra, _, _ = self._socket.recvmsg(min(wanted, MOST_AT_ONCE), room)
         if not data:
             raise EOFError("the bus closed the connection")
+        if self._left_out:
+            self._left_out -= len(data)
+            return
         self._parser.add_data(data, fds=self._fds.FileDescriptor.from_ancdata(extra))
-        while message := self._parser.get_next_message():
+        if self._parser.buf.bytes_buffered >= HEAD_BYTES:
+            self._take()
+
+    def _take(self) -> None:
+        """Read a message if it has come; a signal that is too long or makes no sense is left out.
+
+        Raises whatever jeepney raises, and ValueError, for an answer that is so.
+        """
+        left, kinds = self._parser.bytes_desired(), self._jeepney.MessageType
+        kind = self._parser.buf.peek(2)[1]
+        is_answer = kind in {kinds.method_return.value, kinds.error.value}
+        if left > (MAX_MESSAGE_BYTES if is_answer else MAX_SIGNAL_BYTES):
+            if is_answer:
+                raise ValueError("a message that is too long")
+            self._left_out, self._parser = left, self._jeepney.Parser()
+            return
+        try:
+            message = self._parser.get_next_message()
+        except Exception:
+            if is_answer:
+                raise
+            self._parser = self._jeepney.Parser()  # it was read to its end, and no further
+            return
+        if message:
             self._dispatch(message)
 
     def _dispatch(self, message: Any) -> None:

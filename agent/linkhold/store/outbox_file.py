@@ -240,11 +240,15 @@ def read_history(state_dir: Path, since_wall_s: float, limit: int) -> list[bytes
     try:
         _check_regular(path)  # SQLite would wait for whoever writes to a FIFO
     except (_Damaged, OSError) as error:
-        raise StoreError(f"{path}: {error}") from error
+        raise StoreError(f"{path}: {reason_of(error)}") from error
     try:
         with contextlib.closing(
             sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         ) as database:
+            version = database.execute("PRAGMA user_version").fetchone()[0]
+            if version != VERSION:
+                another = f"another linkhold wrote it (version {version}, this one reads {VERSION})"
+                raise StoreError(f"{path}: {another}; read it with that one")
             found = database.execute(query, (since_wall_s, limit))
             return [payload for (payload,) in found if isinstance(payload, bytes)]
     except UnicodeDecodeError:

@@ -39,12 +39,15 @@ def remote(reader: Reader, device: str, source: str) -> tuple[Remote, ...] | Non
 
 def _folder(reader: Reader, device: str, source: str) -> Path | None:
     start = reader.path(f"/sys/dev/block/{device}")
-    if device.startswith("0:"):
-        if not source.startswith("/dev/"):
-            return None
-        base = Path(os.path.realpath(reader.path(source))).name
-        start = reader.path(f"/sys/class/block/{base}")
-    return Path(os.path.realpath(start)) if start.exists() else None
+    try:
+        if device.startswith("0:"):
+            if not source.startswith("/dev/"):
+                return None
+            base = Path(os.path.realpath(reader.path(source))).name
+            start = reader.path(f"/sys/class/block/{base}")
+        return Path(os.path.realpath(start, strict=True))
+    except (OSError, ValueError):  # also for what is no name: users name what they mount
+        return None
 
 
 def _below(reader: Reader, folder: Path, depth: int) -> Iterator[Remote]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,28 @@ class Reader:
         """Return a file's text, bytes that are no UTF-8 shown as escapes; None as for ``raw``."""
         data = self.raw(name)
         return None if data is None else data.decode("utf-8", "backslashreplace")
+
+    def chosen(self, name: str) -> str | None:
+        """Return the text of a regular file whose path a user chose; None as for ``raw``.
+
+        Anything else is not even opened: a FIFO would be waited for, and to open a device may do
+        something (of /dev/watchdog: end the host).
+        """
+        try:
+            place = os.open(self.path(name), os.O_PATH | os.O_CLOEXEC)
+        except (OSError, ValueError):
+            return None
+        try:
+            if not stat.S_ISREG(os.fstat(place).st_mode):
+                self.problems.append(f"{name}: is no regular file")
+                return None
+            with open(f"/proc/self/fd/{place}", "rb") as file:  # noqa: PTH123 - a descriptor
+                return file.read(FILE_BYTES).decode("utf-8", "backslashreplace")
+        except OSError as error:
+            self.problems.append(f"{name}: {error.strerror}")
+            return None
+        finally:
+            os.close(place)
 
     def line(self, name: str) -> str:
         """Return a file of one line, without the spaces around; empty when there is none.

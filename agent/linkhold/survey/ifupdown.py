@@ -105,7 +105,7 @@ def _expand(reader: Reader, keyword: str, pattern: str) -> list[str]:
     relative = str(absolute).lstrip("/")
     try:
         found = sorted(reader.root.glob(relative))
-    except (ValueError, NotImplementedError, OSError, IndexError):
+    except (ValueError, NotImplementedError, OSError, IndexError, RecursionError):
         return []
     paths = ["/" + str(path.relative_to(reader.root)) for path in found[:MAX_FILES]]
     return [p for path in paths for p in _files_of(reader, path)]

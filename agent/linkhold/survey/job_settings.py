@@ -114,6 +114,6 @@ def _nccl(reader: Reader, process: TrainingProcess) -> dict[str, tuple[str, str]
     """
     found: dict[str, tuple[str, str]] = {}
     for path in (NCCL_CONF, process.env.get("NCCL_CONF_FILE", "")):
-        text = reader.text(f"/proc/{process.pid}/root/{path.lstrip('/')}") if path else ""
+        text = reader.chosen(f"/proc/{process.pid}/root/{path.lstrip('/')}") if path else ""
         found |= {k: (value, path) for k, value in pairs(text or "") if k.startswith("NCCL_")}
     return found

@@ -48,11 +48,6 @@ class Namespaces:
     found: tuple[NetNamespace, ...]
     unread: int = 0
 
-    @property
-    def by_pid(self) -> dict[int, int]:
-        """The inode of each process's namespace."""
-        return {pid: one.inode for one in self.found for pid in one.pids}
-
 
 def find(reader: Reader) -> Namespaces:
     """Return all network namespaces that can be seen, our own first."""

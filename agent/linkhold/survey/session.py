@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from pathlib import Path
 
 from linkhold.survey.files import Reader
@@ -47,5 +48,5 @@ def _address(environ: str) -> str:
 
 def _parent(reader: Reader, pid: int) -> int:
     fields = (reader.text(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
-    known = len(fields) > PARENT_FIELD and fields[PARENT_FIELD].isdecimal()
-    return int(fields[PARENT_FIELD]) if known else 0
+    parent = fields[PARENT_FIELD] if len(fields) > PARENT_FIELD else ""
+    return int(parent) if re.fullmatch("[0-9]{1,10}", parent) else 0

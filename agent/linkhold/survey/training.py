@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from linkhold.survey.files import Reader
 
 ENVIRON_BYTES = 2 << 20
-COMMAND_BYTES = 128 << 10
+COMMAND_BYTES = 16 << 10
+"""Of a command; users choose it, and thousands of processes may have one of megabytes."""
+MOST_WORDS, MOST_WORD = 32, 256
+"""Of the command of a process that does not train: enough to tell what it runs."""
+MOST_TRAINING = 2048
+"""Processes of training that are looked at; a node with eight GPUs has some hundred."""
 MAPS_BYTES = 4 << 20
 DESCRIPTORS = 1024
 PF_KTHREAD = 0x00200000
@@ -79,7 +84,7 @@ class Finder:
         parents = {stat.pid: stat.parent for stat in stats}
         gpus = any(name.startswith(_GPU_NODES) for name in reader.names("/dev"))
         known: dict[tuple[int, int, str], _Read] = {}
-        found = []
+        found: list[Found] = []
         for stat in stats:
             key = (stat.pid, stat.started, stat.comm)
             read = self._known.get(key) or _read(reader, stat.pid)
@@ -87,7 +92,12 @@ class Finder:
                 read = replace(read, why=shown)
             known[key] = read
             starts = launcher(read.words) if read.words else ""
-            if (read.why or starts) and stat.pid != own:
+            if not (read.why or starts):
+                known[key] = replace(read, words=_beginning(read.words))
+            elif len(found) >= MOST_TRAINING:
+                reader.problems.append(f"/proc: more than {MOST_TRAINING} processes train")
+                break
+            elif stat.pid != own:
                 process = _process(reader, stat, read, is_launcher=bool(starts))
                 found.append(Found(process, above(parents, stat.pid)))
         self._known = known
@@ -139,6 +149,10 @@ def _read(reader: Reader, pid: int) -> _Read:
     starts = words and launcher(words)
     env = kept(_variables(data)) if starts or any(mark in data for mark in MARKERS) else {}
     return _Read(words, env, evidence(words, env))
+
+
+def _beginning(words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word[:MOST_WORD] for word in words[:MOST_WORDS])
 
 
 def _shown(reader: Reader, stat: _Stat, read: _Read, *, gpus: bool) -> tuple[str, ...]:
@@ -197,7 +211,7 @@ def _raw(reader: Reader, pid: int, name: str, limit: int) -> bytes:
     # Not by pathlib and file objects: thousands of processes are looked at.
     descriptor = os.open(f"{reader.root}/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        data = os.read(descriptor, 65536)
+        data = os.read(descriptor, min(limit, 65536))
         while len(data) < limit and (more := os.read(descriptor, limit - len(data))):
             data += more
         return data

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 MOST_LINKS = 64
-MOST_PROBES = 64
 NETWORK = ("ok", "degraded", "down", "unknown")
 POWER = ("ok", "battery", "low", "unknown")
 UPLOADS = ("go", "newest", "hold")

@@ -125,4 +125,6 @@ def parse_deadline(value: Mapping[str, Any] | None) -> Deadline | None:
 
 
 def _number(value: Any) -> float | None:
+    if isinstance(value, str):  # float() takes "nan" too, which no state could be written with
+        raise TypeError("a text in the place of a number")
     return None if value is None else float(value)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class StateEncoder:
-    """Encodes the states of one node, each as the document that design.md describes.
+    """Encodes the states of one node, each as the document that docs/events.md describes.
 
     A node has tens of links of which one changes at a time: those that did not are not encoded
     again, so that news of a link costs the same on every node.

@@ -2,8 +2,7 @@
 
 Make before break: the bond first stands on the standby NICs alone; addresses, routes and rules
 move to it in one burst; only then is the old NIC taken down and joins. Nothing is lost on the
-way: the old NIC works until the bond does. facts/bonding.md A2 has the kernel's rules behind the
-order, and what other orders cost.
+way: the old NIC works until the bond does. docs/handover.md has what other orders cost.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """When a bond must not be made, and what to do about it: each reason with its remedy. Pure.
 
-Every rule here is a way in which nodes were lost (facts/bonding.md A2 and A4, complaints R01-R25).
+Every rule here is a way in which nodes were lost.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MOST_BYTES = 256 * 1024
-"""Of ``diag/<id>`` (design.md, MQTT)."""
+"""Of ``diag/<id>`` (docs/diagnose.md, "From afar")."""
 LEAST_BYTES = 1024
 """Room for the verdict at least: a broker that takes less is asked all the same."""
 SHORT_CHARACTERS = 100

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 RTN_UNICAST = 1
 DEAD = frozenset({Heard.SILENT, Heard.UNREACHABLE})
-RT_SCOPE_UNIVERSE, RT_SCOPE_SITE = 0, 200
+RT_SCOPE_SITE = 200
 """linux/rtnetlink.h: what is below link scope can be spoken to from other networks."""
 
 

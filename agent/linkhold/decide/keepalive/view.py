@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from linkhold.decide.alert_tracking import Condition
 from linkhold.decide.happening import Happening
 from linkhold.decide.keepalive.sysctls import timers_of
 from linkhold.model import Severity
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from linkhold.model import Moment
     from linkhold.model.keepalive import Values
 
-Condition = tuple[str, str, Severity, str]
 SHOWN_MOST = 20
 
 
@@ -106,7 +106,7 @@ def _news(look: Look) -> Iterator[Happening]:
 
 
 def conditions(keepalive: Keepalive) -> Iterator[Condition]:
-    """Yield what a person should know: type, subject, severity and text of an alert.
+    """Yield what a person should know.
 
     A node whose values were never set is no alert: `linkhold status` says it.
     """
@@ -120,4 +120,4 @@ def conditions(keepalive: Keepalive) -> Iterator[Condition]:
             "linkhold keepalive apply"
         )
         subject = f"{drift.namespace}:{drift.key}"
-        yield "keepalive.config_conflict", subject, Severity.WARNING, text
+        yield Condition("keepalive.config_conflict", subject, Severity.WARNING, text)

@@ -16,7 +16,7 @@ from linkhold.decide.notices.values import Judged, Known, Odd
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from linkhold.decide.notices.values import Answer
+    from linkhold.decide.notices.values import Announced, Answer
 
 _RULES: dict[str, Callable[[Answer], Judged]] = {
     "alibaba": chinese.alibaba,
@@ -32,6 +32,8 @@ _HOSTS = {
     "metadata.tencentyun.com": "tencent",
     "100.100.100.200": "alibaba",
 }
+MOST_CHARACTERS = 200
+"""Of a key or a word of a service."""
 OK, NOT_FOUND, UNAVAILABLE, TOKEN_REFUSED = 200, 404, 503, 401
 
 _ODD_STATUS = {
@@ -67,7 +69,19 @@ def judge(vendor: str, answer: Answer) -> Judged:
         found = Judged(Known.UNKNOWN, str(odd))
     headers = {name.lower(): value for name, value in (answer.headers or {}).items()}
     refused = found.known is Known.UNKNOWN and answer.status == TOKEN_REFUSED
-    return replace(found, date_s=seconds(headers.get("date")), token_refused=refused)
+    return replace(
+        found,
+        announced=tuple(map(_short, found.announced)),
+        cleared=tuple(key[:MOST_CHARACTERS] for key in found.cleared),
+        date_s=seconds(headers.get("date")),
+        token_refused=refused,
+    )
+
+
+def _short(one: Announced) -> Announced:
+    """Return what is announced in short texts: the state repeats them, and must not be too long."""
+    texts = {name: getattr(one, name) for name in ("key", "kind", "action", "status", "text")}
+    return replace(one, **{name: text[:MOST_CHARACTERS] for name, text in texts.items()})
 
 
 def _judge(vendor: str, answer: Answer) -> Judged:

@@ -38,6 +38,9 @@ PLAIN = ("state", "value", "val", "status", "present", "on")
 """Keys without a meaning of their own: the topic says what it is."""
 MAX_DEPTH = 6
 MAX_ENTRIES = 64
+MOST_SEARCHED = 2000
+"""Characters of a text with a pattern: `.*mains.*=(.+)` takes time with the cube of them, and
+nothing else of the agent runs meanwhile (8 kB: 25 s)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +63,7 @@ class Mapping:
 def mapped(mapping: Mapping, text: str) -> Meaning:
     """Return what a message of a configured sensor means."""
     if mapping.pattern:
-        found = re.search(mapping.pattern, text)
-        if found is None:
-            return ignored("the pattern is not found in it")
-        return _say(mapping, found[1] if found.re.groups else found[0], "the text")
+        return _searched(mapping, text)
     value = parsed(text)
     if is_broken(text, value):
         return ignored("the JSON is cut off or broken")
@@ -73,6 +73,15 @@ def mapped(mapping: Mapping, text: str) -> Meaning:
     if not there:
         return ignored(f"{mapping.path} is not in it")
     return _say(mapping, value, mapping.path)
+
+
+def _searched(mapping: Mapping, text: str) -> Meaning:
+    if len(text) > MOST_SEARCHED:
+        return ignored(f"longer than the {MOST_SEARCHED} characters that a pattern is tried on")
+    found = re.search(mapping.pattern, text)
+    if found is None:
+        return ignored("the pattern is not found in it")
+    return _say(mapping, found[1] if found.re.groups else found[0], "the text")
 
 
 def guessed(topic: list[str], text: str) -> Meaning:

@@ -53,6 +53,9 @@ NO_CONTACT = {"NOCOMM", "COMMLOST", "COMMBAD", "STALE"}
 ERRORS_OF_CONTACT = {"DATA-STALE", "DRIVER-NOT-CONNECTED", "STALE", "COMMLOST"}
 """``ERR`` words of upsd that say that the UPS cannot be heard (docs/net-protocol.txt)."""
 
+MOST_WORDS, WORD_CHARACTERS = 32, 32
+"""Of a status, as it is kept and shown; the longest there is has some eight of ten."""
+
 _LABEL = re.compile(
     r"^\s*(?:STATUS\s*[:=]|ups\.status\s*[:=]|VAR\s+\S+\s+ups\.status\s)\s*", re.IGNORECASE
 )
@@ -91,7 +94,7 @@ def _error(words: list[str], previous: str) -> Meaning:
 def by_tokens(words: list[str]) -> Meaning:
     """Return what a set of NUT's words means, whatever their order."""
     has = set(words)
-    tokens = tuple(words)
+    tokens = tuple(word[:WORD_CHARACTERS] for word in words[:MOST_WORDS])
     for rule in (_forced, _contact, _testing, _output, _battery, _line):
         found = rule(has, tokens)
         if found is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from linkhold.decide.training import marks
+from linkhold.wire.legible import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ NO_RUN = frozenset({"", "none"})
 """torchrun's --rdzv_id is ``none`` unless it is given (torch/distributed/run.py)."""
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK", "PMIX_RANK")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+MOST_NAME = 255
 _DEEP = 64
 """Of a chain of parents; a pid that is used again while /proc is read could close a circle."""
 
@@ -116,7 +118,7 @@ class _Family:
         if kind == "run" and _UUID.fullmatch(value):
             starters = [one.process.pid for one in members if _starts(one)]
             value = str((starters or sorted(pids))[0])
-        return f"{script}@{'slurm' if kind == 'slurm' else ''}{value}"
+        return one_line(f"{script}@{'slurm' if kind == 'slurm' else ''}{value}"[:MOST_NAME])
 
 
 def _starts(one: Found) -> bool:

@@ -60,6 +60,7 @@ _GPU_TOOLS = frozenset({
 })  # fmt: skip
 _GPU = re.compile(r"/dev/(?:nvidia\d+|kfd|davinci\d+)")
 """Not /dev/dri/renderD*: every desktop program has it open, training never has it alone."""
+MOST_KEPT = 16 << 10
 _KEPT_PREFIXES = (
     "TORCH_", "TORCHELASTIC_", "NCCL_", "GLOO_", "PET_", "OMPI_COMM_WORLD_", "PMI_",
 )  # fmt: skip
@@ -163,12 +164,18 @@ def devices(paths: Iterable[str], comm: str) -> tuple[str, ...]:
 
 
 def kept(variables: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return of an environment what training is configured by, and nothing that may be secret."""
-    return {
-        key: value
-        for key, value in variables
-        if (key in _KEPT or key.startswith(_KEPT_PREFIXES)) and not _SECRET.search(key)
-    }
+    """Return of an environment what training is configured by, and nothing that may be secret.
+
+    What is beyond :data:`MOST_KEPT` characters is left out: whoever runs a process chooses them.
+    """
+    found, room = {}, MOST_KEPT
+    for key, value in variables:
+        size = len(key) + len(value)
+        wanted = key in _KEPT or key.startswith(_KEPT_PREFIXES)
+        if wanted and size <= room and not _SECRET.search(key):
+            found[key] = value
+            room -= size
+    return found
 
 
 def option(words: Sequence[str], *names: str) -> str | None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 HEAD_BYTES = 16 << 10
 BODY_BYTES = 64 << 10
+MOST_HOST = 255
+"""Characters of a name (RFC 1035, 2.3.4), of whoever names one."""
 PORTS = {"http": 80, "https": 443}
 OK, REDIRECTS, ERRORS = range(200, 300), range(300, 400), range(400, 600)
 THERE_THOUGH_CLOSED = frozenset({401, 403, 405})
@@ -86,7 +88,8 @@ def judged(url: str, status: int, location: str = "") -> Said:
     if status in REDIRECTS:
         there = _sent_on_to(url, location)
         if location and there != urlsplit(url).hostname:
-            return Said(Heard.UNKNOWN, f"{status}: sent on to {there}, perhaps a captive portal")
+            told = str(there)[:MOST_HOST]
+            return Said(Heard.UNKNOWN, f"{status}: sent on to {told}, perhaps a captive portal")
         return Said(Heard.ANSWERS, str(status))
     if status in OK or status in THERE_THOUGH_CLOSED:
         return Said(Heard.ANSWERS, str(status))
@@ -111,7 +114,7 @@ def parts(url: str) -> tuple[str, str, int, str]:
     except (ValueError, KeyError):
         raise Blind(f"{without_query(url)!r} is no http or https URL") from None
     if not split.hostname:
-        raise Blind(f"{url!r} names no host")
+        raise Blind(f"{without_query(url)!r} names no host")
     path = (split.path or "/") + (f"?{split.query}" if split.query else "")
     return split.scheme, split.hostname, port, path
 
