@@ -60,7 +60,7 @@ def test_limits_are_those_of_the_file() -> None:
     table = BROKERS.partition("## The limits")[2].partition("## Other")[0]
     told = re.findall(r"`([a-z_]+)( \S+)?`", table)
 
-    assert len(told) == 8
+    assert len(told) == 9
     for name, value in told:
         assert any(line.startswith(f"{name}{value}") for line in lines), name
 

@@ -65,6 +65,7 @@ class UplinkKeeper:
         self._again: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._running = False
+        self._looked = False
         self._changes = 0
 
     def configure(self, settings: Settings) -> None:
@@ -86,6 +87,7 @@ class UplinkKeeper:
     async def _leave(self, *, enforce: bool) -> None:
         """Stop asking; remove our routes if that is right now."""
         was_running, self._running = self._running, False
+        self._looked = False
         self._halt()
         preferred_lives = was_running and self._preferred_lives()
         if preferred_lives or (enforce and not self._rules.lines):
@@ -100,7 +102,9 @@ class UplinkKeeper:
         table = uplink_routes.TABLE
         if own_routes(before, table) != own_routes(host, table):
             self._start(self._look())
-        self._show()
+        # Before the first look nobody knows whether an agent before us left routes over a spare.
+        if self._looked:
+            self._show()
 
     @property
     def counters(self) -> dict[str, int]:
@@ -231,6 +235,7 @@ class UplinkKeeper:
                 log.warning("uplinks: %s", error)
             else:
                 self._placed = self._name(front)
+        self._looked = True
         if self._again is not None:
             self._again.cancel()
         if not self._running:
