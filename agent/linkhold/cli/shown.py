@@ -14,6 +14,7 @@ from linkhold.control import ControlClient
 from linkhold.fleet_view.words import lasted, printable
 from linkhold.kept import read_kept
 from linkhold.model import LinkholdError, WireError
+from linkhold.model.promises import STALE_S
 from linkhold.wire import from_rfc3339, parse_state
 from linkhold.wire.documents import MAX_STATE_BYTES
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-STALE_S = 15.0
-"""A state older than this counts for nothing (README, "The parts")."""
 MOST_DEPTH = 32
 OWN_BOOT = Path("/proc/sys/kernel/random/boot_id")
 

@@ -21,6 +21,7 @@ from linkhold.model import (
     Uploads,
     WireError,
 )
+from linkhold.model.promises import STALE_S
 from linkhold.wire import from_rfc3339
 from linkhold.wire.holds import parse_holds
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from linkhold.model.holds import OperatorHold
     from linkhold.wire import StateView
 
-STALE_S = 15.0
-"""A state older than this comes from an agent that died or hangs (it writes every 5 s)."""
 FUTURE_S = 1.0
 """A state written later than now by more than this is nonsense."""
 FAR_S = 100 * 365 * 86400

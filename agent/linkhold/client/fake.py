@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from linkhold.client.decision import STALE_S
 from linkhold.client.hold import Hold
 from linkhold.client.pause import Clock
 from linkhold.client.settings import Settings, given_timers, several
@@ -25,6 +24,7 @@ from linkhold.model import (
     Training,
     Uploads,
 )
+from linkhold.model.promises import STALE_S
 from linkhold.wire import StateView
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from linkhold.model import Uploads
+from linkhold.model.promises import FIT_SAVES
 
 if TYPE_CHECKING:
     from linkhold.client.decision import Guidance
@@ -21,8 +22,6 @@ RETRY_FIRST_S = 10.0
 RETRY_MOST_S = 120.0
 WEIGHT_OF_NEWEST = 0.3
 """Share of the newest save in the moving mean of save times."""
-FIT_SAVES = 1.5
-"""A save must fit this many times into what is left, else it had better stay on the local disk."""
 
 
 @dataclass(frozen=True, slots=True)

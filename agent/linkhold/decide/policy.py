@@ -20,6 +20,7 @@ from linkhold.model import (
     Training,
     Uploads,
 )
+from linkhold.model.promises import FIT_SAVES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,8 +38,6 @@ HARMLESS = frozenset({"freeze", "migrate"})
 LEAD_SAVES = 2
 LEAD_EXTRA_S = 300.0
 """A scheduled end is acted on this much, and two saves, before it."""
-FIT_SAVES = 1.5
-"""A save and its upload must fit this many times into what is left, else the save stays local."""
 RUNTIME_SHARE = 4
 """On battery, save at least every quarter of what the battery has left."""
 _DARK = frozenset({PowerState.BATTERY, PowerState.LOW})
