@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from linkhold.fleet_view.line import BrokerNews
 from linkhold.fleet_view.phases import Phases
-from linkhold.fleet_view.picture import MOST_NODES, Heard
+from linkhold.fleet_view.picture import Heard
 from linkhold.mqtt import CODE_FAILURE, Received, Subscribed
+from linkhold.roster import MOST_NODES
 
 if TYPE_CHECKING:
     import socket

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from linkhold.fleet_view.picture import MOST_NODES, split_topic
+from linkhold.fleet_view.picture import split_topic
+from linkhold.roster import MOST_NODES
 from linkhold.wire import ROOT, node_prefix, state_topic
 
 if TYPE_CHECKING:

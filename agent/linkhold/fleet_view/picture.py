@@ -5,13 +5,13 @@ The picture of thousands of nodes is changed in place; each node in it is a froz
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from linkhold.fleet_view.presence import Present, read_state
 from linkhold.fleet_view.words import printable
 from linkhold.model import WireError
+from linkhold.roster import Roster
 from linkhold.wire import ROOT, load_json
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 Key = tuple[str, str]
 """A node: site and name."""
 
-MOST_NODES = 20_000
-MOST_SITES = 64
-"""Nodes of one name: a node that made up sites for itself would leave no room for the others."""
 LEAVES = ("status", "state", "birth")
 _LEVELS = 5
 
@@ -82,11 +79,11 @@ def split_topic(topic: str) -> tuple[Key, str] | None:
 
 
 class Fleet:
-    """Every node; ``left_out`` counts messages of nodes beyond :data:`MOST_NODES`."""
+    """Every node; ``left_out`` counts messages of nodes without room."""
 
     def __init__(self) -> None:
         self.nodes: dict[Key, NodeView] = {}
-        self._names: Counter[str] = Counter()
+        self._roster = Roster()
         self.left_out = 0
 
     def take(self, heard: Heard) -> None:
@@ -96,18 +93,17 @@ class Fleet:
             return
         key, leaf = place
         node = self.nodes.get(key)
-        if node is None:
-            if len(self.nodes) >= MOST_NODES or self._names[key[1]] >= MOST_SITES:
-                self.left_out += 1
-                return
-            node = NodeView(key)
-            self._names[key[1]] += 1
-        after = _TAKEN[leaf](node, heard)
-        if after.is_empty:
-            self.nodes.pop(key, None)
-            self._names[key[1]] -= 1
-        else:
+        if node is None and not self._roster.has_room(key[1]):
+            self.left_out += 1
+            return
+        after = _TAKEN[leaf](node or NodeView(key), heard)
+        if not after.is_empty:
             self.nodes[key] = after
+            if node is None:
+                self._roster.enter(key[1])
+        elif node is not None:
+            del self.nodes[key]
+            self._roster.leave(key[1])
 
     def broker_lost(self, broker: str) -> None:
         """Forget what a broker said of who is there; states stay, with their age."""

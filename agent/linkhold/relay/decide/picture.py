@@ -12,6 +12,7 @@ from linkhold.relay.decide.node import Node, broker_lost, take
 from linkhold.relay.decide.pages import Sky, is_quiet, pages, wakes
 from linkhold.relay.decide.places import Places
 from linkhold.relay.decide.values import Ask, BrokerSeen, Cleared, Happened, Known
+from linkhold.roster import Roster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,10 +28,6 @@ SETTLE_AFTER_S = 5.0
 RIPE_S = 30.0
 """A broker's retained messages have come, and who is absent counts as offline, after this and
 ``offline_after_s``."""
-MOST_NODES = 20_000
-MOST_SITES = 64
-"""Nodes of one name, each of another site: a broker may let a node write under any site, and one
-that made up thousands would leave no room for the others."""
 US = ("relay", "", "")
 """The owner of what fires about the relay itself and its brokers."""
 
@@ -63,7 +60,7 @@ class Picture:
             key: Node(key, tracks=tracks, dealt_until_s=known.dealt_until_s)
             for key, tracks in known.tracks.items()
         }
-        self._names = Counter(name for _, name in self._nodes)
+        self._roster = Roster(name for _, name in self._nodes)
         self._gone = dict(known.gone)
         self._of_owner: dict[tuple[str, ...], frozenset[Labels]] = {}
         self._firing: dict[Labels, Page] = {}
@@ -118,7 +115,7 @@ class Picture:
             return Outcome(tuple(self._forget(message.key, now)))
         node = self._nodes.get(message.key)
         if node is None:
-            if len(self._nodes) >= MOST_NODES or self._names[message.key[1]] >= MOST_SITES:
+            if not self._roster.has_room(message.key[1]):
                 self.counters["nodes_ignored"] += 1
                 return Outcome()
             node = Node(message.key)
@@ -128,7 +125,8 @@ class Picture:
         after = take(node, message, now)
         if after is node:
             return Outcome()
-        self._names[message.key[1]] += message.key not in self._nodes
+        if message.key not in self._nodes:
+            self._roster.enter(message.key[1])
         self._nodes[message.key] = after
         if after.is_offline and message.broker in after.claimed - node.claimed:
             self._check_now.append((message.broker, message.key))
@@ -294,7 +292,7 @@ class Picture:
         """Let a node go that is gone for good; yield the end of all that fires for it."""
         if self._nodes.pop(key, None) is None:
             return
-        self._names[key[1]] -= 1
+        self._roster.leave(key[1])
         self._wakes.pop(key, None)
         for group in self._groups.put(key, frozenset(), now):
             found = self._groups.page(group, self.sky())
