@@ -34,7 +34,10 @@ def file_kind(rules: Rules) -> Kind[Standing]:
         found = standing.unpack(content, boot_id())
         return found if found.believable(time.monotonic(), rules) else Standing()
 
-    return Kind("breaker", "breaker", lambda known: standing.pack(known, boot_id()), unpack)
+    def pack(known: Standing) -> bytes:
+        return standing.pack(known, boot_id())
+
+    return Kind("breaker", "breaker", 4096, pack, unpack)
 
 
 class Breaker:

@@ -15,7 +15,7 @@ from linkhold.client.retry.keep import Kind, Shared
 if TYPE_CHECKING:
     from linkhold.client.voice import Voice
 
-MOMENTS: Kind[tuple[int, ...]] = Kind("retry budget", "budget", window.pack, window.unpack)
+MOMENTS: Kind[tuple[int, ...]] = Kind("retry budget", "budget", 1 << 20, window.pack, window.unpack)
 
 
 class Budget:

@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 T = TypeVar("T")
 
-MOST_BYTES = 1 << 20
 ALONE_S = 10.0
 """So long the file is left alone after it could not be used."""
 
 
 @dataclass(frozen=True)
 class Kind(Generic[V]):
-    """A sort of shared file: how people call it, its ending, how its value is written.
+    """A sort of shared file: how people call it, its ending, its size, how its value is written.
 
     ``unpack`` returns the first value for an empty file and raises :class:`Damaged`.
     """
 
     label: str
     ending: str
+    most_bytes: int
     pack: Callable[[V], bytes]
     unpack: Callable[[bytes], V]
 
@@ -112,7 +112,7 @@ class Shared(Generic[V]):
         path = files.path_of(self._dependency, self._kind.ending)
         with files.locked(path) as descriptor:
             try:
-                before = self._kind.unpack(os.pread(descriptor, MOST_BYTES, 0))
+                before = self._kind.unpack(os.pread(descriptor, self._kind.most_bytes, 0))
             except Damaged as damage:
                 self._tell(f"starts anew: {path}: {damage}")
                 before = self._kind.unpack(b"")
