@@ -13,26 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkhold import __version__, cli
-from linkhold.cli import main
 from linkhold.config import default_file
 from linkhold.model import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-Outcome = tuple[int, str, str]
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
-    """Return a function that runs linkhold and gives exit code, stdout and stderr."""
-
-    def run(*argv: str) -> Outcome:
-        code = main(argv)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+    from support.called import Outcome
 
 
 @pytest.fixture

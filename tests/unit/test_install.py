@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
-from linkhold.cli import main
 from linkhold.install.files import (
     PARTS,
     RELAY,
@@ -34,6 +33,8 @@ from linkhold.model import HostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from support.called import Outcome
 
 REPO = Path(__file__).parents[2]
 KNOWN = [
@@ -223,20 +224,6 @@ def test_every_pin_has_hashes() -> None:
 
 
 # Refusals.
-
-Outcome = tuple[int, str, str]
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
-    """Return a function that runs linkhold and gives exit code, stdout and stderr."""
-
-    def run(*argv: str) -> Outcome:
-        code = main(argv)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkhold.cli import main
 from linkhold.install import plan
 from linkhold.install.files import CURRENT, UNITS, HostFile
 from linkhold.install.plan import RECORDS, Target, removal
@@ -23,19 +22,7 @@ from linkhold.model import HostError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Outcome = tuple[int, str, str]
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
-    """Return a function that runs linkhold and gives exit code, stdout and stderr."""
-
-    def run(*argv: str) -> Outcome:
-        code = main(argv)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+    from support.called import Outcome
 
 
 @pytest.fixture
