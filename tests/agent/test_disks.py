@@ -174,7 +174,7 @@ def test_a_folder_in_the_place_of_the_state_file_is_said(
     file.unlink()
     (file / "x").mkdir(parents=True)
     ns.flip(peer, up=False)
-    wait_until(lambda: "state_file" in agent_of(trainer.states()[-1])["unavailable"], 1)
+    trainer.wait_for(lambda s: "state_file" in agent_of(s)["unavailable"], 1)
     assert "state file: " in agent.log()
     shutil.rmtree(file)
 
@@ -215,8 +215,8 @@ def test_a_full_run_folder_is_said_and_heals(
 
         ns.flip(ns.index("p0"), up=False)
 
-        wait_until(lambda: trainer.states() and trainer.states()[-1]["network"] == "down", 1)
-        wait_until(lambda: "state_file" in agent_of(trainer.states()[-1])["unavailable"], 7)
+        trainer.wait_for(lambda s: s["network"] == "down", 1)
+        trainer.wait_for(lambda s: "state_file" in agent_of(s)["unavailable"], 7)
         assert agent.state()["network"] == "ok"
         mounts.run(f"rm {place}/run/fill")
         agent.wait_for(lambda s: s["network"] == "down", 7)

@@ -119,7 +119,7 @@ def test_a_flood_of_trainers_does_not_reach_the_agent(
     forger, listener = trainers(agent, subscribe=False), trainers(agent)
     for _ in range(2000):
         forger.client.publish(topics_of(agent)[0], b"x" * 1000, qos=0)
-    wait_until(lambda: listener.states()[-1]["epoch"] >= 1)
+    listener.wait_for(lambda s: s["epoch"] >= 1)
 
     agent.wait_for(lambda s: s["mono_ns"] > time.monotonic_ns() - 10**9, 7)
     assert agent_of(agent.state())["leg_a"] == "up"

@@ -38,7 +38,7 @@ def test_everybody_hears_of_a_pulled_cable(
 
         state = agent.wait_for(lambda s, w=word: s["network"] == w)  # type: ignore[misc]
         assert state["detail"]["links"]["eth0"]["carrier"] is up
-        wait_until(lambda w=word: trainer.states()[-1]["network"] == w)  # type: ignore[misc]
+        trainer.wait_for(lambda s, w=word: s["network"] == w)  # type: ignore[misc]
         wait_until(lambda e=event: trainer.on(f"lab/n1/event/{e}"))  # type: ignore[misc]
         wait_until(lambda e=event, b=before: len(on_call.on(f"event/{e}")) > b)  # type: ignore[misc]
         wait_until(lambda w=word: _network(on_call) == w)  # type: ignore[misc]

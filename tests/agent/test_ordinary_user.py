@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.broker import wait_until
 from support.places import NOBODY, as_nobody
 from support.running import agent_of
 
@@ -52,7 +51,7 @@ def test_an_ordinary_users_agent(
     ns.flip(ns.index("p0"), up=False)
 
     agent.wait_for(lambda s: s["network"] == "down")
-    wait_until(lambda: trainer.states()[-1]["network"] == "down")
+    trainer.wait_for(lambda s: s["network"] == "down")
     assert owner_of(agent.pid) == owner_of(agent.broker()) == NOBODY
     assert run.stat().st_mode & 0o777 == 0o700
     assert agent.trainer_socket.stat().st_mode & 0o777 == 0o660

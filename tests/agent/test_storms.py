@@ -68,7 +68,7 @@ def test_the_state_is_right_after_a_storm_of_flips(
     began_s = time.monotonic()
 
     state = agent.wait_for(lambda s: downs_of(s) == before + FLIPS, RIGHT_WITHIN_S)
-    wait_until(lambda: downs_of(trainer.states()[-1]) == before + FLIPS, RIGHT_WITHIN_S)
+    trainer.wait_for(lambda s: downs_of(s) == before + FLIPS, RIGHT_WITHIN_S)
 
     assert time.monotonic() - began_s < RIGHT_WITHIN_S
     assert state["network"] == "down"
@@ -87,5 +87,5 @@ def test_a_stopped_agent_catches_up(
     state = agent.wait_for(lambda s: downs_of(s) == before + STOPPED_FLIPS, RIGHT_WITHIN_S)
     assert state["network"] == "down"
     wait_until(lambda: "agent.resynced" in [e["type"] for e in trainer.events()])
-    wait_until(lambda: downs_of(trainer.states()[-1]) == before + STOPPED_FLIPS)
+    trainer.wait_for(lambda s: downs_of(s) == before + STOPPED_FLIPS)
     assert agent_of(agent.state())["leg_a"] == "up"

@@ -343,3 +343,17 @@ def _skip_without_lab() -> None:
         machine.check()
     except machine.LabUnavailable as reason:
         pytest.skip(str(reason))
+
+
+def test_old_consoles_go_though_another_process_takes_one(tmp_path: Path) -> None:
+    """A console that is gone between listing and looking stops no guest; the newest are kept."""
+    for age_s in range(host.CONSOLES_KEPT + 3):
+        console = tmp_path / f"console-{age_s}.log"
+        console.touch()
+        os.utime(console, (1000 - age_s, 1000 - age_s))
+    (tmp_path / "console-gone.log").symlink_to(tmp_path / "nothing")
+
+    host.drop_old_consoles(tmp_path)
+
+    kept = {file.name for file in tmp_path.iterdir()}
+    assert kept == {f"console-{age_s}.log" for age_s in range(host.CONSOLES_KEPT)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from support.broker import wait_until
 from support.running import agent_of
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class Cable:
         began_s = time.monotonic()
         self._ns.flip(self._peer, up=up)
         self._agent.wait_for(lambda state: state["network"] == word, NOTICED_S)
-        wait_until(lambda: self._trainer.states()[-1]["network"] == word, NOTICED_S)
+        self._trainer.wait_for(lambda s: s["network"] == word, NOTICED_S)
         return time.monotonic() - began_s
 
 

@@ -14,9 +14,10 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from support.broker import Message
+from support.broker import Message, wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -122,6 +123,15 @@ class Trainer:
     def states(self) -> list[dict[str, Any]]:
         """Return the state documents heard, oldest first."""
         return [json.loads(m.payload)["data"] for m in self.messages if m.topic.endswith("/state")]
+
+    def wait_for(self, check: Callable[[dict[str, Any]], object], timeout_s: float = 10.0) -> None:
+        """Wait until ``check`` is true of the newest state heard; none heard yet is not true."""
+
+        def holds() -> object:
+            heard = self.states()
+            return heard and check(heard[-1])
+
+        wait_until(holds, timeout_s, "the state that leg A tells")
 
     def events(self) -> list[dict[str, Any]]:
         """Return the events heard, oldest first."""

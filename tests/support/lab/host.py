@@ -82,8 +82,7 @@ class Lab:
         machine.check()
         self.close()
         self._logs.mkdir(parents=True, exist_ok=True)
-        for old in sorted(self._logs.glob("console-*.log"), key=_age)[:-CONSOLES_KEPT]:
-            old.unlink(missing_ok=True)
+        drop_old_consoles(self._logs)
         self.boots += 1
         console = self._logs / f"console-{os.getpid()}-{next(_consoles)}.log"
         self._guest = Guest(console, self._disk, self._setup, self._tap)
@@ -237,5 +236,15 @@ def _label(scene: Scenario) -> str:
     return f"{shown}::{scene.name}"
 
 
+def drop_old_consoles(folder: Path) -> None:
+    """Keep the newest consoles in ``folder``; other processes of the tests do the same at once."""
+    for old in sorted(folder.glob("console-*.log"), key=_age)[:-CONSOLES_KEPT]:
+        old.unlink(missing_ok=True)
+
+
 def _age(file: Path) -> float:
-    return file.stat().st_mtime
+    """Return when it was written last; 0 when another process of the tests took it away."""
+    try:
+        return file.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
