@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from support.netns import Namespace
     from support.running import Running
 
-NAME = "a\x1b]0;x\x07\n<0>z"
-"""A name of a program, of 15 bytes at most (PR_SET_NAME): sets a title, and ends the line."""
+NAME = "a\x1b]0;x\x07\n<0>z\x9b"
+"""A name of a program, of 15 bytes at most (PR_SET_NAME): sets a title, and ends the line.
+
+Its last character is the C1 control that some terminals read as ESC and ``[``; JSON allows it.
+"""
 COMMANDS = (
     ("status",),
     ("events",),
@@ -31,6 +34,17 @@ COMMANDS = (
     ("hold", "--why", "x", "--job", "\x1b[2J"),
     ("report",),
 )
+FOR_PROGRAMS = (
+    ("status",),
+    ("events",),
+    ("diagnose", "--since", "1s"),
+    ("keepalive", "audit"),
+    ("keepalive", "plan"),
+    ("survive",),
+    ("bond", "plan"),
+    ("bond", "status"),
+)
+"""What prints JSON with ``--json``."""
 
 
 @pytest.fixture
@@ -67,7 +81,7 @@ def test_names_of_programs_are_shown_as_text(ns: Namespace, agent: Running, host
     """Every command, its errors, the log and the state: one line each, nothing to act on."""
     ns.run("ip", "link", "add", "y\x1b[31m", "type", "veth", "peer", "name", "z0")
     found = {}
-    for command in COMMANDS:
+    for command in (*COMMANDS, *((*one, "--json") for one in FOR_PROGRAMS)):
         done = agent.cli(*command, timeout_s=60)
         found[command] = controls(done.stdout + done.stderr)
         assert done.returncode in {0, 1, 2, 3, 64}, (command, done)

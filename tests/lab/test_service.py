@@ -120,12 +120,18 @@ def test_listeners(node: Machine) -> None:
 
 
 def test_more_rights(node: Machine, wheel: Path) -> None:
-    """With the drop-ins the agent reaches other namespaces and other processes' sockets."""
+    """With the drop-ins the agent reaches other namespaces and other processes' sockets.
+
+    Without them again, `--no-start` leaves what runs and says so; the next run starts it anew.
+    """
     found = node.run(has_more_rights, wheel=str(wheel)).value
 
     assert found["seen"] == "123", found
     assert found["tcp"]
     assert found["keepalive"]["covered"]["covered"] > 0, found["keepalive"]["covered"]
+    assert "what runs is as before (linkhold.service)" in found["not started"]
+    assert found["as before"]
+    assert found["anew"]
     assert "sys_ptrace" not in found["rights"], "a setup without --allow takes them away again"
 
 

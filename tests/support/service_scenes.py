@@ -160,8 +160,12 @@ def has_more_rights(box: Box, wheel: str) -> dict[str, Any]:
         finally:
             client.kill()
             server.kill()
+    process = pid(AGENT)
+    found["not started"] = installed.setup(Path(wheel), "--system", "--no-start").stdout
+    found["as before"] = pid(AGENT) == process
     installed.setup(Path(wheel), "--system")
     await_service()
+    found["anew"] = pid(AGENT) != process
     return {**found, "rights": shown(AGENT, "CapabilityBoundingSet")}
 
 

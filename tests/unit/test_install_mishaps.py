@@ -6,15 +6,20 @@ import fcntl
 import json
 import os
 import re
+import shutil
+import site
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import linkhold
 from linkhold.install import plan
 from linkhold.install.files import CURRENT, UNITS, HostFile
-from linkhold.install.plan import RECORDS, Target, removal
+from linkhold.install.plan import RECORDS, Target, install, removal
 from linkhold.install.steps import Step, below, write
 from linkhold.install.venv import Venv
 from linkhold.model import HostError
@@ -170,3 +175,53 @@ def test_a_loss_of_power_leaves_no_empty_unit(
 
     assert synced == [(b"[Unit]\n", False)]
     assert path.read_bytes() == b"[Unit]\n"
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_what_runs_keeps_its_venv(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    runs: bool,  # noqa: FBT001
+) -> None:
+    """An upgrade that starts nothing leaves the venv that is run from, and is not at its end."""
+    monkeypatch.setattr(plan, "_is_active", lambda unit: runs and unit == "linkhold.service")
+    (tmp_path / "opt/linkhold/0.0.1-aaaaaaaaaa").mkdir(parents=True)
+    venv = Venv(tmp_path, sys.executable, tmp_path / "a.whl", "/opt/linkhold/0.1.0-bbbbbbbbbb")
+
+    steps = [step.text for step in install(Target(tmp_path, lives=True), venv, (), start=False)]
+
+    later = ["remove /opt/linkhold/0.0.1-aaaaaaaaaa", "mark the change as complete"]
+    assert [text for text in later if text in steps] == ([] if runs else later)
+    assert "mark the change as begun" in steps
+
+
+def test_a_process_stays_with_the_version_that_it_began_with(tmp_path: Path) -> None:
+    """What it imports and starts late is not of the version that took its place meanwhile."""
+    for version in ("1", "2"):
+        subprocess.run(
+            [sys.executable, "-m", "venv", "--without-pip", version], cwd=tmp_path, check=True
+        )
+        (packages,) = (tmp_path / version).glob("lib/python3*/site-packages")
+        shutil.copytree(Path(linkhold.__file__).parent, packages / "linkhold")
+        (packages / "others.pth").write_text("\n".join(site.getsitepackages()))
+        (packages / "late.py").touch()
+    current = tmp_path / "current"
+    current.symlink_to("1")
+    script = f"""
+import os, sys
+from linkhold.__main__ import main
+sys.argv = ["linkhold", "--version"]
+main()
+os.unlink({str(current)!r})
+os.symlink("2", {str(current)!r})
+import late, linkhold.exporter
+from linkhold.children import ourselves
+print(late.__file__, linkhold.exporter.__file__, *ourselves("linkhold.exporter"), sep="\\n")
+"""
+
+    command = [f"{current}/bin/python", "-I", "-c", script]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    assert said.count(f"{tmp_path}/1/") == 4
+    assert f"{tmp_path}/2/" not in said
+    assert str(current) not in said

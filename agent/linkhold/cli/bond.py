@@ -90,7 +90,7 @@ def told_to_programs(args: argparse.Namespace) -> Iterator[None]:
         yield
     except (LinkholdError, OSError) as error:
         if args.json and not isinstance(error, BrokenPipeError):
-            document = json.dumps(error_document(str(error)), indent=2, ensure_ascii=False)
+            document = json.dumps(error_document(str(error)), indent=2)
             # Before what people read, of which the agent takes the last line.
             print(document, flush=True)
         raise

@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     wanted = bond.wanted_bonds(args)
     plans = [verifiable(make(name, one), manual=args.manual) for name, one in wanted.items()]
     if args.json:
-        print(json.dumps([document(one) for one in plans], indent=2, ensure_ascii=False))
+        print(json.dumps([document(one) for one in plans], indent=2))
     else:
         for one in plans:
             show(one, manual=args.manual)

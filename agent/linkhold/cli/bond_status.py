@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         "problems": problem,
     }
     if args.json:
-        print(json.dumps(document, indent=2, ensure_ascii=False))
+        print(json.dumps(document, indent=2))
     else:
         _show(document)
     whole = all(bond["redundant"] and not bond["differs"] for bond in bonds)

@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     topic, problem = _publish(told) if args.publish else ("", "")
     if args.json:
         ending = {"published": topic or None, "not_published": problem or None}
-        print(json.dumps({**told, **(ending if args.publish else {})}, ensure_ascii=False))
+        print(json.dumps({**told, **(ending if args.publish else {})}))
     else:
         show(found, doubt)
         if topic:

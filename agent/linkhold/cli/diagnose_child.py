@@ -32,7 +32,7 @@ def main(_arguments: Sequence[str]) -> int:
     os.nice(NICE)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
-    json.dump(answer(json.load(sys.stdin)), sys.stdout, ensure_ascii=False)
+    json.dump(answer(json.load(sys.stdin)), sys.stdout)
     return 0
 
 

@@ -102,7 +102,7 @@ def _show_all(events: Iterable[Mapping[str, Any]], show: Any) -> set[str]:
 
 
 def _show_json(event: Mapping[str, Any]) -> None:
-    print(json.dumps(event, ensure_ascii=False, separators=(",", ":")))
+    print(json.dumps(event, separators=(",", ":")))
 
 
 def _show_line(event: Mapping[str, Any]) -> None:

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         job=args.job or "",
     )
     if args.json:
-        print(json.dumps(answer, ensure_ascii=False))
+        print(json.dumps(answer))
         return 0
     for hold in answer["holds"]:
         print(f"{described(hold)} held until {clock(hold['until'])}; linkhold resume ends it")

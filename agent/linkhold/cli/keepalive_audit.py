@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         unseen.append(f"whether training is what runs in {hidden(trains.unread)}")
     found = in_order(seen.found)
     if args.json:
-        print(json.dumps(_document(found, counts, closing, unseen), ensure_ascii=False))
+        print(json.dumps(_document(found, counts, closing, unseen)))
     else:
         _show(found, closing, unseen)
     return 0

@@ -124,7 +124,7 @@ def _show(args: argparse.Namespace, outcome: _Outcome) -> None:
         )
     }
     if args.json:
-        print(json.dumps(names, ensure_ascii=False))
+        print(json.dumps(names))
         return
     if names["told"]:
         until = clock(time.time() + args.for_s)

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
             return _run(args, tell)
         said: list[str] = []
         code = _run(args, said.append)
-        print(json.dumps({"restored": not code, "said": said}, indent=2, ensure_ascii=False))
+        print(json.dumps({"restored": not code, "said": said}, indent=2))
         return code
 
 

@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     """End holds and print them; raises :class:`LinkholdError` where nothing is held."""
     answer = ask(args, "resume", job=args.job or "")
     if args.json:
-        print(json.dumps(answer, ensure_ascii=False))
+        print(json.dumps(answer))
         return 0
     for hold in answer["ended"]:
         since = f"{hold['by']} held it since {clock(hold['since'])}"

@@ -17,7 +17,15 @@ from linkhold.cli import arguments
 from linkhold.cli.arguments import WrongCall
 from linkhold.install.files import AGENT, CURRENT, PARTS, RELAY, RIGHTS, Part
 from linkhold.install.hosts import Host, host_of
-from linkhold.install.plan import Target, install, is_configured, present, removal, rights_of
+from linkhold.install.plan import (
+    Target,
+    install,
+    is_configured,
+    present,
+    removal,
+    rights_of,
+    running,
+)
 from linkhold.install.steps import below, perform
 from linkhold.install.venv import Venv, plan_venv
 from linkhold.model import HostError
@@ -122,7 +130,7 @@ def _run(args: argparse.Namespace, root: Path) -> int:
         rights = rights_of(root) if args.relay else tuple(args.allow)
         steps = install(target, venv, rights, start=not args.no_start, parts=parts)
     count = perform(steps, print, dry_run=args.dry_run)
-    print(_outcome(args, lives=lives, count=count))
+    print(_outcome(args, target, count))
     if RELAY in parts and not args.remove:
         _say_what_the_relay_needs(args, root, lives=lives)
     return 0
@@ -133,9 +141,8 @@ def _parts(root: Path, asked: Part) -> tuple[Part, ...]:
     return tuple(part for part in PARTS if part in {asked, *present(root)})
 
 
-def _outcome(args: argparse.Namespace, *, lives: bool, count: int) -> str:
+def _outcome(args: argparse.Namespace, target: Target, count: int) -> str:
     what = "linkhold relay" if args.relay else "linkhold"
-    unit = "linkhold-relay" if args.relay else "linkhold"
     if not count:
         return f"nothing to do: {what} is " + (
             "not installed" if args.remove else "as it should be"
@@ -146,8 +153,18 @@ def _outcome(args: argparse.Namespace, *, lives: bool, count: int) -> str:
         return "removed; /etc/linkhold/relay.yaml and /var/lib/linkhold-relay stay"
     if args.remove:
         return "removed; /etc/linkhold and /var/lib/linkhold stay, with the history of this node"
-    if not lives or args.no_start:
+    return _how_it_runs(args, target)
+
+
+def _how_it_runs(args: argparse.Namespace, target: Target) -> str:
+    if args.no_start and (units := running(target)):
+        return (
+            f"installed and enabled; what runs is as before ({', '.join(units)}): run this without "
+            "--no-start, or boot, to start it anew"
+        )
+    if not target.lives or args.no_start:
         return "installed and enabled; it starts at the next boot"
+    unit = "linkhold-relay" if args.relay else "linkhold"
     return f"installed and started; see: systemctl status {unit}"
 
 

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     if found.document is None:
         return NO_AGENT
     if args.json:
-        print(json.dumps(found.document, indent=2, ensure_ascii=False))
+        print(json.dumps(found.document, indent=2))
     else:
         _show_any(found.document)
     return NO_AGENT if found.problem else 0

@@ -81,7 +81,7 @@ def _run(args: argparse.Namespace) -> int:
             "jobs": [_document(one, need_s) for one in budgets],
             "unseen": unseen,
         }
-        print(json.dumps(document, indent=2, ensure_ascii=False))
+        print(json.dumps(document, indent=2))
     else:
         _show(budgets, need_s, unseen)
     if not budgets:

@@ -35,6 +35,8 @@ UNFINISHED = f"{HOME}/unfinished"
 """There while an installation is at work; what it left undone, the next run does."""
 BROKER = "linkhold-broker.service"
 RELAY_UNIT = RELAY.units[0]
+LASTING = ("linkhold.service", RELAY_UNIT)
+"""Units whose process stays, with the version that it began with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,14 @@ def install(
     steps += [_enable(root, part, lives=target.lives) for part in parts]
     if target.lives and start:
         steps += [step for part in parts for step in _start(venv, part, stale[part])]
+    elif not fresh and running(target):
+        return steps  # what runs is of the venv before: the run that starts it anew ends this one
     return [*steps, *_old_venvs(root, venv), end]
+
+
+def running(target: Target) -> list[str]:
+    """Return the units of this host that run linkhold now."""
+    return [unit for unit in LASTING if target.lives and _is_active(unit)]
 
 
 def _files(root: Path, part: Part, rights: tuple[str, ...]) -> list[Step]:
