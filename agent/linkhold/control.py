@@ -13,6 +13,7 @@ import contextlib
 import json
 import socket
 import struct
+import time
 from typing import TYPE_CHECKING, Any
 
 from linkhold.deadlines import within
@@ -27,13 +28,18 @@ if TYPE_CHECKING:
     from linkhold.door import Peer
 
 MAX_REQUEST_BYTES = 64 * 1024
+MAX_STRANGERS_BYTES = 4 * 1024
+"""A line of somebody else: reading it takes longer the more values it holds, 20 us a kB."""
 MAX_BODY_BYTES = 512 * 1024
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 IDLE_S = 30.0
 SEND_S = 10.0
 FOLLOW_QUEUE = 1000
 PACE_S = 0.02
-"""Between two requests of a stranger on one connection: 8 of them are 400 a second."""
+"""Between two requests of a stranger on one connection: 8 of them are 400 a second.
+
+It is waited for with the next request: who asks once and leaves gives the place free at once.
+"""
 BUSY = {"ok": False, "busy": True, "error": "the agent answers too many others now; try again"}
 
 
@@ -67,13 +73,16 @@ class ControlServer:
                 self.counters["follow_dropped"] += 1
 
     async def _serve(self, sock: socket.socket, peer: Peer) -> None:
-        reader, writer = await asyncio.open_unix_connection(sock=sock, limit=MAX_REQUEST_BYTES)
+        reader, writer = await asyncio.open_unix_connection(sock=sock, limit=_most_bytes(peer))
         try:
             await self._converse(reader, writer, peer)
-        except (OSError, asyncio.TimeoutError):
-            writer.transport.abort()  # close() would wait without end for who reads nothing
-        finally:
+            # Who reads no answer keeps the descriptor, and with it the place at the door.
             writer.close()
+            await within(writer.wait_closed(), SEND_S)
+        except (OSError, asyncio.TimeoutError):
+            pass
+        finally:
+            writer.transport.abort()
 
     def _refuse(self, sock: socket.socket) -> None:
         self.counters["control_refused"] += 1
@@ -82,14 +91,18 @@ class ControlServer:
     async def _converse(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: Peer
     ) -> None:
+        not_before_s = 0.0
         while True:
             try:
                 line = await within(reader.readline(), IDLE_S)
-            except ValueError:
+            except ValueError:  # nothing more is read: a line may be without end
                 self.counters["control_bad_requests"] += 1
-                return  # a line without end: there is nothing to answer to
+                most = f"a request of yours has at most {_most_bytes(peer)} bytes"
+                writer.write(_refusal(most) + b"\n")
+                return
             if not line:
                 return
+            await asyncio.sleep(max(0.0, not_before_s - time.monotonic()))
             request = self._parse(line)
             if request is not None and request.get("cmd") == "follow":
                 await self._follow(reader, writer)
@@ -105,7 +118,7 @@ class ControlServer:
             writer.write(await self._answer(request, peer) + b"\n")
             await within(writer.drain(), SEND_S)
             if not peer.privileged:
-                await asyncio.sleep(PACE_S)
+                not_before_s = time.monotonic() + PACE_S
 
     def _parse(self, line: bytes) -> dict[str, Any] | None:
         with contextlib.suppress(WireError):
@@ -145,6 +158,10 @@ class ControlServer:
     async def stop(self) -> None:
         """Stop listening and remove the socket."""
         self._door.close()
+
+
+def _most_bytes(peer: Peer) -> int:
+    return MAX_REQUEST_BYTES if peer.privileged else MAX_STRANGERS_BYTES
 
 
 async def _body(reader: asyncio.StreamReader, size: Any, peer: Peer) -> bytes:

@@ -12,7 +12,8 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from linkhold.door import MAX_CLIENTS, MAX_PRIVILEGED
+from linkhold.control import MAX_STRANGERS_BYTES
+from linkhold.door import MAX_CLIENTS, MAX_OF_A_USER, MAX_PRIVILEGED
 from support.broker import wait_until
 from support.places import NOBODY, TIED
 from support.running import agent_of, fleet_config
@@ -120,6 +121,46 @@ print(sock.recv(100))
             with tied_as(uid, asking) as asked:
                 assert asked.communicate(timeout=10)[0].startswith('b\'{"ok":true'), uid
         other.kill()
+
+
+def test_who_reads_no_answer_keeps_the_place(agent: Running) -> None:
+    """Many answers asked for, none read, and the end of what is said: counted until it is over."""
+    before = descriptors(agent)
+    deaf = f"""
+socks = []
+for _ in range(60):
+    socks.append(socket.socket(socket.AF_UNIX))
+    socks[-1].connect({str(agent.run_dir / "control.sock")!r})
+    with contextlib.suppress(OSError):
+        socks[-1].sendall(b'{{"cmd":"state"}}\\n' * 100)
+        socks[-1].shutdown(socket.SHUT_WR)
+    time.sleep(0.02)
+print("ready", flush=True)
+time.sleep(100)
+"""
+    with tied_as(NOBODY, deaf) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "ready\n"
+        assert descriptors(agent) <= before + MAX_OF_A_USER
+        wait_until(lambda: descriptors(agent) <= before, 25, "he is let go, and still there")
+        other.kill()
+
+
+def test_a_strangers_line_is_short(agent: Running) -> None:
+    """A line as long as only root's may be is refused in words, and read no further."""
+    long = f"""
+sock = socket.socket(socket.AF_UNIX)
+sock.connect({str(agent.run_dir / "control.sock")!r})
+with contextlib.suppress(OSError):
+    sock.sendall(b"[" + b"1," * {MAX_STRANGERS_BYTES} + b"1]\\n")
+print(sock.recv(1000).decode())
+"""
+    with tied_as(NOBODY, long) as other:
+        said = json.loads(other.communicate(timeout=10)[0])
+    assert said == {
+        "ok": False,
+        "error": f"a request of yours has at most {MAX_STRANGERS_BYTES} bytes",
+    }
 
 
 def test_one_who_does_nothing_but_connect_keeps_nobody_out(agent: Running) -> None:

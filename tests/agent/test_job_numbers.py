@@ -105,3 +105,28 @@ def test_nonsense_counts_nothing(agents: Callable[..., Running], place: Path) ->
     assert (answer["ok"], answer["error"].partition(":")[0]) == (False, "script")
     wait_until(textfile.exists, 15, "the first heartbeat")
     assert "linkhold_training" not in textfile.read_text()
+
+
+RANKS = """
+import os, sys, time
+from pathlib import Path
+from linkhold.client.telling import Teller
+from linkhold.model.numbers import Numbers
+run_dir, began_s = Path(sys.argv[1]), time.monotonic() + 2
+for _ in range(64):
+    if os.fork() == 0:
+        teller = Teller()
+        time.sleep(began_s - time.monotonic())
+        os._exit(not teller.tell(run_dir, Numbers(holds=1), time.monotonic(), ""))
+print(sum(os.wait()[1] != 0 for _ in range(64)))
+"""
+
+
+def test_the_last_words_of_all_ranks_are_taken(agents: Callable[..., Running], place: Path) -> None:
+    """The processes of a node end in step: more of them than the door lets in at once."""
+    agent = agents().start().wait_ready()
+
+    words = [*TIED, *as_nobody(place), sys.executable, "-c", RANKS, str(agent.run_dir)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=ENVIRONMENT)
+
+    assert done.stdout == "0\n"

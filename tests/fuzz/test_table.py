@@ -46,6 +46,7 @@ OTHERS = {
     "frames/checksum.py": "any bytes are summed up",
     "frames/filters.py": "addresses of the configuration",
     "install/files.py": "files of our own package",
+    "install/later.py": OWN,
     "install/steps.py": "a file that is compared only",
     "install/venv.py": "our own wheel, which is hashed",
     "legs/broker.py": KERNEL,

@@ -122,7 +122,7 @@ def _verdict(what: str, limit: Limit, seen: list[tuple[float, float]]) -> Verdic
         ok, allowed = last - first <= limit.least, f"floor +{limit.least:g}"
     else:
         ok = slope <= limit.per_hour or last - first <= limit.least
-        allowed = f"{limit.per_hour:g} {limit.unit}/h"
+        allowed = f"{limit.per_hour:g} {limit.unit}/h, or +{limit.least:g}"
     return Verdict(what, limit.unit, first, last, most, last - first, slope, allowed, ok)
 
 

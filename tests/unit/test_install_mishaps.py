@@ -18,9 +18,10 @@ import pytest
 
 import linkhold
 from linkhold.install import plan
-from linkhold.install.files import CURRENT, UNITS, HostFile
+from linkhold.install.files import AGENT, CURRENT, RELAY, UNITS, HostFile, Part
+from linkhold.install.later import waiting
 from linkhold.install.plan import RECORDS, Target, install, removal
-from linkhold.install.steps import Step, below, write
+from linkhold.install.steps import Step, below, perform, write
 from linkhold.install.venv import Venv
 from linkhold.model import HostError
 
@@ -177,22 +178,66 @@ def test_a_loss_of_power_leaves_no_empty_unit(
     assert path.read_bytes() == b"[Unit]\n"
 
 
-@pytest.mark.parametrize("runs", [True, False])
-def test_what_runs_keeps_its_venv(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    runs: bool,  # noqa: FBT001
-) -> None:
-    """An upgrade that starts nothing leaves the venv that is run from, and is not at its end."""
-    monkeypatch.setattr(plan, "_is_active", lambda unit: runs and unit == "linkhold.service")
-    (tmp_path / "opt/linkhold/0.0.1-aaaaaaaaaa").mkdir(parents=True)
-    venv = Venv(tmp_path, sys.executable, tmp_path / "a.whl", "/opt/linkhold/0.1.0-bbbbbbbbbb")
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch, whole: Path) -> list[str]:
+    """What was asked of the systemd of a host whose agent and broker run, and no relay."""
+    asked: list[str] = []
+    monkeypatch.setattr(plan, "call", lambda argv: asked.append(" ".join(argv)))
+    monkeypatch.setattr(plan, "_is_active", lambda unit: unit != "linkhold-relay.service")
+    (whole / "etc/linkhold").mkdir()
+    (whole / "etc/linkhold/linkhold.yaml").touch()
+    return asked
 
-    steps = [step.text for step in install(Target(tmp_path, lives=True), venv, (), start=False)]
 
-    later = ["remove /opt/linkhold/0.0.1-aaaaaaaaaa", "mark the change as complete"]
-    assert [text for text in later if text in steps] == ([] if runs else later)
-    assert "mark the change as begun" in steps
+def set_up(root: Path, calls: list[str], version: str, *parts: Part, start: bool) -> list[str]:
+    """Set up a version on a host that lives; return what systemd was asked to start or restart."""
+    calls.clear()
+    venv = Venv(root, sys.executable, root / "a.whl", f"/opt/linkhold/{version}-a")
+    steps = install(Target(root, lives=True), venv, (), start=start, parts=(AGENT, *parts))
+    perform(steps, lambda _: None, dry_run=False)
+    return [asked for asked in calls if "start" in asked]
+
+
+def test_what_runs_keeps_its_venv_until_it_is_started_anew(whole: Path, calls: list[str]) -> None:
+    """An upgrade without a start, again, and then with one: only what is older starts anew."""
+    set_up(whole, calls, "1", start=True)
+    assert set_up(whole, calls, "2", start=False) == []
+    assert waiting(whole) == {"linkhold.service"}
+    assert set_up(whole, calls, "2", start=False) == []
+    assert (calls, (whole / "opt/linkhold/1-a").exists()) == ([], True)
+
+    restarted = ["systemctl start linkhold-broker.service", "systemctl restart linkhold.service"]
+    assert set_up(whole, calls, "2", start=True) == restarted
+    assert not waiting(whole)
+    assert not (whole / "opt/linkhold/1-a").exists()
+    assert set_up(whole, calls, "2", start=True) == []
+
+
+def test_a_broker_whose_unit_changed_waits_too(whole: Path, calls: list[str]) -> None:
+    """It is the broker itself that a later run has to start anew then."""
+    set_up(whole, calls, "1", start=True)
+    (whole / "etc/systemd/system/linkhold-broker.service").write_text("[Unit]\n")
+
+    assert set_up(whole, calls, "1", start=False) == []
+    assert "systemctl restart linkhold-broker.service" in set_up(whole, calls, "1", start=True)
+
+
+def test_an_agent_that_is_current_waits_for_nothing(whole: Path, calls: list[str]) -> None:
+    """A relay that is put beside it without a start is no reason to start the agent anew."""
+    set_up(whole, calls, "1", start=True)
+
+    assert set_up(whole, calls, "1", RELAY, start=False) == []
+    assert not waiting(whole)
+
+
+def test_a_boot_starts_everything_anew(whole: Path, calls: list[str]) -> None:
+    """After it nothing waits, and the next run only takes away the venv of before."""
+    set_up(whole, calls, "1", start=True)
+    set_up(whole, calls, "2", start=False)
+    shutil.rmtree(whole / "run")
+
+    assert set_up(whole, calls, "2", start=True) == []
+    assert not (whole / "opt/linkhold/1-a").exists()
 
 
 def test_a_process_stays_with_the_version_that_it_began_with(tmp_path: Path) -> None:

@@ -17,15 +17,8 @@ from linkhold.cli import arguments
 from linkhold.cli.arguments import WrongCall
 from linkhold.install.files import AGENT, CURRENT, PARTS, RELAY, RIGHTS, Part
 from linkhold.install.hosts import Host, host_of
-from linkhold.install.plan import (
-    Target,
-    install,
-    is_configured,
-    present,
-    removal,
-    rights_of,
-    running,
-)
+from linkhold.install.later import waiting
+from linkhold.install.plan import Target, install, is_configured, present, removal, rights_of
 from linkhold.install.steps import below, perform
 from linkhold.install.venv import Venv, plan_venv
 from linkhold.model import HostError
@@ -157,10 +150,10 @@ def _outcome(args: argparse.Namespace, target: Target, count: int) -> str:
 
 
 def _how_it_runs(args: argparse.Namespace, target: Target) -> str:
-    if args.no_start and (units := running(target)):
+    if units := waiting(target.root):
         return (
-            f"installed and enabled; what runs is as before ({', '.join(units)}): run this without "
-            "--no-start, or boot, to start it anew"
+            f"installed and enabled; what runs is as before ({', '.join(sorted(units))}): run this "
+            "without --no-start, or boot, to start it anew"
         )
     if not target.lives or args.no_start:
         return "installed and enabled; it starts at the next boot"

@@ -1,7 +1,9 @@
 """Tells the node's agent what a Hold has counted, for the agent's metrics.
 
 One short connection to the control socket at a time, from the listener's thread: it waits for
-100 ms at most, and an agent that does not take it is asked again later.
+100 ms at most, and an agent that does not take it is asked again later. One that has no room is
+asked again for half a second: the ranks of a node are in step, and the last word of each comes at
+the same moment.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import secrets
 import socket
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +29,10 @@ if TYPE_CHECKING:
 CHANGED_S, UNCHANGED_S = 15.0, 60.0
 """Pauses between two words: after a change, and without one (the agent forgets who is silent)."""
 WAIT_S = 0.1
+PATIENCE_S, LONGEST_PAUSE_MS = 0.5, 50
+"""Of one word, where the agent has no room; the pauses are as they fall."""
 MOST_ANSWER_BYTES = 4096
+BUSY = b'"busy":true'
 NO_RUN = re.compile(r"|none|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """torchrun's TORCHELASTIC_RUN_ID where nobody named the run (torch/distributed/run.py)."""
 
@@ -56,7 +62,7 @@ class Teller:
         return now_s - self._last_s >= pause_s
 
     def tell(self, run_dir: Path, numbers: Numbers, now_s: float, session: str) -> bool:
-        """Tell them; return whether the agent took them. Raises nothing, waits 100 ms a step."""
+        """Tell them; return whether the agent took them. Raises nothing, waits as above."""
         self._last_s = now_s
         if session != self._session:
             self._session, self._told = session, None
@@ -89,11 +95,24 @@ def _script() -> str:
 
 
 def _taken(path: Path, request: bytes) -> bool:
+    until_s = time.monotonic() + PATIENCE_S
+    answer = _ask(path, request)
+    while BUSY in answer and time.monotonic() < until_s:
+        time.sleep(secrets.randbelow(LONGEST_PAUSE_MS) / 1000)  # the trainer's random stays its own
+        answer = _ask(path, request)
+    return answer.startswith(b'{"ok":true')
+
+
+def _ask(path: Path, request: bytes) -> bytes:
+    """Return the agent's answer, empty where there is none. Raises nothing."""
     with fork.no_fork(), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
         asking.settimeout(WAIT_S)
         try:
             asking.connect(str(path))
-            asking.sendall(request)
-            return asking.recv(MOST_ANSWER_BYTES).startswith(b'{"ok":true')
+            with suppress(BrokenPipeError, ConnectionResetError):  # why waits to be read
+                asking.sendall(request)
+            return asking.recv(MOST_ANSWER_BYTES)
+        except BlockingIOError:  # connect(2): more wait than the socket has room for
+            return BUSY
         except OSError:
-            return False
+            return b""

@@ -20,6 +20,8 @@ NAMESPACE_SOCKET = "\0linkhold/agent"
 """An abstract Unix socket: such names exist once per network namespace (unix(7))."""
 BACKLOG = 1024
 """Nobody answers while an agent is stopped, and it must still be found."""
+REST_S = 0.005
+"""After each connection that was ended."""
 ANSWER_TRIES = 10
 ANSWER_PAUSE_S = 0.05
 
@@ -91,12 +93,14 @@ class AgentLocks:
     def attend(self, loop: asyncio.AbstractEventLoop) -> None:
         """Take and end the connections of agents that ask who we are, lest they fill the queue."""
         if self._listener is not None:
-            loop.add_reader(self._listener, self._hang_up, self._listener)
+            loop.add_reader(self._listener, self._hang_up, loop, self._listener)
 
-    @staticmethod
-    def _hang_up(listener: socket.socket) -> None:
+    def _hang_up(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
+        """Take one at a time, with a rest: who connects in a loop keeps the agent from nothing."""
         with contextlib.suppress(OSError):
             listener.accept()[0].close()
+        loop.remove_reader(listener)
+        loop.call_later(REST_S, self.attend, loop)
 
     def release(self) -> None:
         """Give the locks back."""

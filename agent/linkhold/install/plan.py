@@ -20,6 +20,7 @@ from linkhold.install.files import (
     drop_in,
     host_files,
 )
+from linkhold.install.later import MARK, put_off, waiting
 from linkhold.install.steps import Step, below, call, point, remove, succeeds, write
 from linkhold.kept import read_kept
 from linkhold.model import HostError
@@ -34,9 +35,8 @@ RECORDS = "/var/lib/linkhold/bond"
 UNFINISHED = f"{HOME}/unfinished"
 """There while an installation is at work; what it left undone, the next run does."""
 BROKER = "linkhold-broker.service"
+AGENT_UNIT = "linkhold.service"
 RELAY_UNIT = RELAY.units[0]
-LASTING = ("linkhold.service", RELAY_UNIT)
-"""Units whose process stays, with the version that it began with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +88,29 @@ def install(
     if target.lives:
         steps += _accounts(parts, fresh=fresh)
     steps += [_enable(root, part, lives=target.lives) for part in parts]
+    late = waiting(root)
+    changed = late.union(*(_run_from(part, stale[part]) for part in parts))
     if target.lives and start:
-        steps += [step for part in parts for step in _start(venv, part, stale[part])]
-    elif not fresh and running(target):
-        return steps  # what runs is of the venv before: the run that starts it anew ends this one
-    return [*steps, *_old_venvs(root, venv), end]
+        steps += [step for part in parts for step in _start(venv, part, changed)]
+        steps.append(remove(root, MARK))
+        late = frozenset()
+    elif target.lives:
+        late = frozenset(unit for unit in changed if _is_active(unit))
+        steps.append(put_off(root, late))
+    # What runs as before runs from the venv before, and starts its helpers from there.
+    return [*steps, *([] if late else _old_venvs(root, venv)), end]
 
 
-def running(target: Target) -> list[str]:
-    """Return the units of this host that run linkhold now."""
-    return [unit for unit in LASTING if target.lives and _is_active(unit)]
+def _run_from(part: Part, stale: list[str]) -> frozenset[str]:
+    """Return the units that run from what is stale. The boot unit is for boots.
+
+    Trainers keep their broker through an upgrade unless its own unit is another.
+    """
+    if not stale:
+        return frozenset()
+    if part is RELAY:
+        return frozenset({RELAY_UNIT})
+    return frozenset({AGENT_UNIT, *[BROKER for text in stale if BROKER in text]})
 
 
 def _files(root: Path, part: Part, rights: tuple[str, ...]) -> list[Step]:
@@ -184,22 +197,19 @@ def _enable(root: Path, part: Part, *, lives: bool) -> Step:
     return Step(f"enable {', '.join(units)}", lambda: done, lambda: call(command))
 
 
-def _start(venv: Venv, part: Part, stale: list[str]) -> list[Step]:
-    """Return the steps that start, or start anew, what is not as it was.
-
-    Trainers keep their broker through an upgrade unless its own unit is another. The boot unit is
-    for boots.
-    """
+def _start(venv: Venv, part: Part, changed: frozenset[str]) -> list[Step]:
+    """Return the steps that start, or start anew, what is not as it was."""
     if part is RELAY:
-        return [_start_relay(venv, stale)]
-    broker = "restart" if any(BROKER in text for text in stale) else "start"
+        return [_start_relay(venv, stale=RELAY_UNIT in changed)]
+    broker = "restart" if BROKER in changed else "start"
+    done = AGENT_UNIT not in changed
     return [
-        _command(["systemctl", broker, BROKER], done=not stale),
-        _command(["systemctl", "restart", "linkhold.service"], done=not stale),
+        _command(["systemctl", broker, BROKER], done=done),
+        _command(["systemctl", "restart", AGENT_UNIT], done=done),
     ]
 
 
-def _start_relay(venv: Venv, stale: list[str]) -> Step:
+def _start_relay(venv: Venv, *, stale: bool) -> Step:
     """Return the step that starts the relay anew, once it is told whom to listen to."""
     command = ["systemctl", "restart", RELAY_UNIT]
 
@@ -248,7 +258,7 @@ def removal(target: Target, *, restore_host: bool, parts: tuple[Part, ...] = PAR
     names = [f"{WANTS}/{unit}" for part in parts for unit in part.units]
     rights = RIGHTS if AGENT in parts else ()
     names += [file.path for file in host_files(rights, parts) if file.path != COMMAND]
-    names += [] if stays else [COMMAND, HOME]
+    names += [] if stays else [COMMAND, HOME, MARK]
     files = [remove(root, name) for name in names]
     files += [_empty_folder(root, str(Path(drop_in(RIGHTS[0])).parent))] if rights else []
     if target.lives:
