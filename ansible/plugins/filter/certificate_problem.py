@@ -41,16 +41,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+
+UNKNOWN = (
+    "of a kind that the controller's cryptography does not know. Issue one of RSA or of a curve "
+    "such as P-256, with its"
+)
 
 
 def problem(path: str, name: str, key: str = "") -> str:
     """Return what is wrong with a certificate, empty when nothing is."""
     try:
         found = x509.load_pem_x509_certificate(Path(path).read_bytes())
+    except UnsupportedAlgorithm:
+        return f"{path} is {UNKNOWN} key"
     except (OSError, ValueError):
         return f"{path} holds no PEM certificate"
     names = found.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
@@ -84,10 +98,21 @@ def _key(path: str, found: x509.Certificate, text: str) -> str:
         return ""
     try:
         key = load_pem_private_key(text.encode(), None)
+    except UnsupportedAlgorithm:
+        return f"linkhold_tls_key is a key {UNKNOWN} certificate"
     except (TypeError, ValueError):
         return "linkhold_tls_key is no PEM key, or one with a password of its own"
-    fits = key.public_key() == found.public_key()
+    try:
+        wanted = found.public_key()
+    except (UnsupportedAlgorithm, ValueError):  # the latter of 41 and older
+        return f"{path} has a key {UNKNOWN} key"
+    fits = _content(key.public_key()) == _content(wanted)
     return "" if fits else f"linkhold_tls_key is not the key of {path}"
+
+
+def _content(key: PublicKeyTypes) -> bytes:
+    """Return what a key is; objects of keys are compared by it from cryptography 41 on only."""
+    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
 class FilterModule:

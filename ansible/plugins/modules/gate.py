@@ -9,7 +9,8 @@ description:
   - Asks C(linkhold status --json) until nothing is wrong for O(settle_s), at most for O(timeout_s),
     then C(linkhold check --connect) where the node has a fleet.
   - In check mode it asks nothing. It changes nothing but a file that keeps O(before) until the gate
-    opens, so that an alert that closed it is none of before when the play is run again.
+    opens, so that an alert that closed it is none of before when the play is run again. A day
+    after the last try that file counts no more, and O(before) is that of the new one.
 version_added: "0.1.0"
 author: linkhold contributors
 options:
@@ -71,6 +72,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 COMMAND = "/usr/local/bin/linkhold"
 KEPT = "/var/lib/linkhold/gate.json"
+KEPT_S = 86_400
 EVERY_S = 1.0
 
 
@@ -90,14 +92,26 @@ def main() -> None:
     if module.check_mode:
         module.exit_json(changed=False, waited_s=0.0)
     began, kept = time.monotonic(), Path(KEPT)
-    if not kept.exists():
-        with contextlib.suppress(OSError):  # no agent has made the folder, or the disk is full
-            kept.write_text(json.dumps(module.params["before"]), encoding="utf-8")
+    keep(kept, module.params["before"])
     wrong = wait(module, began) or (brokers(module) if module.params["fleet"] else [])
     if wrong:
         module.fail_json(msg="; ".join(wrong), wrong=wrong)
     kept.unlink(missing_ok=True)
     module.exit_json(changed=False, waited_s=round(time.monotonic() - began, 1))
+
+
+def keep(kept: Path, before: list[str]) -> None:
+    """Keep the alerts of before the first try of this rollout; each try makes them last a day more.
+
+    What is older is of a rollout that was given up: by then alerts have come and gone, and each
+    would count as new. A boot ends nothing: to mend a node may take one. A moment in the future is
+    of a clock that was set back.
+    """
+    with contextlib.suppress(OSError):  # no agent has made the folder, or the disk is full
+        if kept.exists() and abs(time.time() - kept.stat().st_mtime) < KEPT_S:
+            kept.touch()
+        else:
+            kept.write_text(json.dumps(before), encoding="utf-8")
 
 
 def wait(module: Any, began: float) -> list[str]:

@@ -80,7 +80,7 @@ mode:
 state:
   description:
     - Name, site and fingerprints of alerts of the agent, empty when none runs. The alerts are those
-      that a gate which has not opened yet began with, where there is one.
+      that a gate which has not opened yet began with, where one was tried in the last day.
   returned: always
   type: dict
 """
@@ -103,6 +103,8 @@ INSTALLED = ("/usr/local/bin/linkhold", "/opt/linkhold/current/bin/python")
 FOLDER = "/etc/linkhold"
 CONFIG = f"{FOLDER}/linkhold.yaml"
 GATE = "/var/lib/linkhold/gate.json"
+GATE_S = 86_400
+SYSTEMD = "/run/systemd/system"
 SOCKETS = {
     "mqtt/broker.sock": "linkhold-broker.service",
     "control.sock": "linkhold.service",
@@ -124,7 +126,7 @@ def main() -> None:
         os=f"{release.get('ID', 'unknown')} {release.get('VERSION_ID', '')}".strip(),
         host=key,
         root=os.geteuid() == 0,
-        systemd=Path("/run/systemd/system").is_dir(),
+        systemd=Path(SYSTEMD).is_dir(),
         python=next(filter(None, (shutil.which(one, path=FOUND) for one in host["python"])), ""),
         missing=missing(host["packages"]),
         free_mb={place: free_mb(place) for place in ("/opt/linkhold", "/var/lib/linkhold")},
@@ -179,11 +181,22 @@ def foreign(module: Any) -> str:
     for name, unit in SOCKETS.items():
         listener = listener_of(f"{RUN}/{name}")
         if listener:
-            show = ["systemctl", "show", "--property=MainPID", "--value", unit]
-            _code, said, _error = module.run_command(show)
+            said = shown(module, unit, "--property=MainPID", "--value")
             if said.strip() != str(listener):
                 return f"process {listener} listens on {RUN}/{name}, and is not {unit}"
     return ""
+
+
+def shown(module: Any, unit: str, *options: str) -> str:
+    """Return what systemd says of a unit, empty where it does not run this node.
+
+    There may be no systemctl then, and run_command() would end the module before the preflight can
+    say what is missing; the folder is the test of sd_booted(3).
+    """
+    if not Path(SYSTEMD).is_dir():
+        return ""
+    _code, said, _error = module.run_command(["systemctl", "show", *options, unit])
+    return str(said)
 
 
 def listener_of(path: str) -> int:
@@ -201,8 +214,8 @@ def listener_of(path: str) -> int:
 
 def changed_s(module: Any) -> float:
     """Return when the agent was started or reloaded last, in seconds since 1970; 0 for none."""
-    show = ["systemctl", "show", "--property=ActiveState,StateChangeTimestampMonotonic"]
-    _code, said, _error = module.run_command([*show, "linkhold.service"])
+    names = "ActiveState,StateChangeTimestampMonotonic"
+    said = shown(module, "linkhold.service", f"--property={names}")
     found = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
     if found.get("ActiveState") != "active":
         return 0
@@ -245,10 +258,14 @@ def state() -> dict[str, Any]:
 
 
 def before(now: list[str]) -> list[str]:
-    """Return the alerts with which a gate began that has not opened yet; those of now for none."""
+    """Return the alerts with which a gate began that has not opened yet; those of now for none.
+
+    A gate that was not tried for a day is one of a rollout that was given up, as the gate has it.
+    """
     try:
-        kept = json.loads(read(GATE))
-    except ValueError:
+        age_s = time.time() - Path(GATE).stat().st_mtime
+        kept = json.loads(read(GATE)) if abs(age_s) < GATE_S else None
+    except (OSError, ValueError):
         return now
     return kept if isinstance(kept, list) else now
 

@@ -9,6 +9,8 @@ description:
   - Runs C(linkhold setup) on the node and nothing else. What it would do is asked first, so that
     check mode, the diff and C(changed) are what the command says.
   - The wheel comes from the controller with each run, and stays nowhere.
+  - An installation whose interpreter is gone, as after an upgrade of the host that brought another
+    Python, is not removed but named. Install it once more, then remove it.
 version_added: "0.1.0"
 author: linkhold contributors
 options:
@@ -62,6 +64,7 @@ steps:
   type: list
 """
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -69,6 +72,13 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 HOME = Path("/opt/linkhold")
+UNITS = ("linkhold-boot", "linkhold-broker", "linkhold", "linkhold-relay")
+WRITTEN = (
+    "/usr/local/bin/linkhold",
+    *(f"/etc/systemd/system/{unit}.service" for unit in UNITS),
+)
+"""What an installation has once its venv is whole: the units come first and go before the command,
+so that of all that it writes nothing is there without one of these."""
 NOTHING = "nothing to do"
 
 
@@ -108,7 +118,20 @@ def own_python() -> str:
 
 
 def clear(module: Any) -> None:
-    """End the task where no venv has become whole: nothing else was written before one has."""
+    """End the task where no venv can remove itself.
+
+    Where none has become whole nothing else was written, and the folder is all there is. Else one
+    was whole and its interpreter has gone: only linkhold knows what it changed on the host, and
+    which bond would be lost at the next boot. That is refused, in check mode too.
+    """
+    left = [path for path in WRITTEN if os.path.lexists(path)]
+    if left:
+        module.fail_json(
+            msg=f"linkhold cannot remove itself: the interpreter of {HOME} is gone, as after an "
+            f"upgrade of the host that brought another Python. Still there: {', '.join(left)}. "
+            "Nothing was changed. Next: install linkhold once more (state: present, as the "
+            "playbook site does), then remove it"
+        )
     steps = [f"remove {HOME}"] * HOME.exists()
     if steps and not module.check_mode:
         shutil.rmtree(HOME)
