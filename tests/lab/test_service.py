@@ -17,6 +17,7 @@ from support.service_logind import delays_a_reboot
 from support.service_relay import relays
 from support.service_scenes import (
     crashes,
+    gets_a_network,
     goes_on,
     hangs,
     has_booted,
@@ -84,6 +85,7 @@ def node(systemd_machines: Maker, wheel: Path) -> Machine:
     assert found["code"] == 0, "\n".join(map(str, found.values()))
     assert found["again"] == "nothing to do: linkhold is as it should be\n"
     assert (found["failed"], found["network"]) == ("", "unknown")
+    machine.run(gets_a_network)
     return machine
 
 
@@ -127,7 +129,7 @@ def test_more_rights(node: Machine, wheel: Path) -> None:
     found = node.run(has_more_rights, wheel=str(wheel)).value
 
     assert found["seen"] == "123", found
-    assert found["tcp"]
+    assert found["tcp"], found
     assert found["keepalive"]["covered"]["covered"] > 0, found["keepalive"]["covered"]
     assert "what runs is as before (linkhold.service)" in found["not started"]
     assert found["as before"]
@@ -232,6 +234,8 @@ def _assert_chained(events: list[tuple[str, int, str, dict[str, Any]]]) -> None:
 
 def test_stop(node: Machine, wheel: Path) -> None:
     """A stop leaves sysctls and bonds unless `restore_on_stop`; a restart never restores.
+
+    The bond is that of the upgrade before.
 
     While only linkhold makes a bond at boot, its removal is refused.
     """
