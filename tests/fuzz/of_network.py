@@ -159,6 +159,8 @@ def packets() -> Sequence[bytes]:
         connack + b"\xe0\x02\x8e\x00",
         b"\x20\x03\x00\x87\x00",
         connack + b"\x30\x0a\x00\x02ab\x00hello",
+        connack + b"\x30\x0b\x00\x01a\x06\x26\x00\x00\x00\x00{}",  # properties into the message
+        connack + b"\x30\x09\x00\x01a\x06\x26\x00\x00\x00\x00",  # properties beyond the end
         b"\x00!\x00",  # a type of 0: paho took the next byte for the type, if it came alone
     ]
 

@@ -18,8 +18,8 @@ from fuzz.of_network import run
 from fuzz.target import check
 from linkhold.cli import report as report_command
 from linkhold.control import MAX_REQUEST_BYTES, ControlServer
-from linkhold.decide.power.generic import Mapping
-from linkhold.decide.power.meaning import What
+from linkhold.decide.power.generic import MOST_SEARCHED, Mapping
+from linkhold.decide.power.meaning import Meaning, What
 from linkhold.decide.power.messages import judge
 from linkhold.door import Peer
 from linkhold.legs import fleet_diagnose, fleet_replay
@@ -128,11 +128,31 @@ def test_a_large_message_of_a_sensor_is_not_parsed(name: str, folder: Path) -> N
 
 
 def test_a_pattern_is_not_tried_on_a_long_text() -> None:
-    """One that takes time with the cube of the length would stop the whole agent meanwhile."""
+    """One that takes time with the cube of the length would stop the whole agent meanwhile.
+
+    What is refused is refused in words, and the least that any pattern is tried on is a word in
+    a line of some.
+    """
     pattern = Mapping(pattern=r".*mains.*=(\w+)")
-    for text, what in (("mains" * 10_000, What.IGNORED), ("mains=on", What.OK)):
+
+    def said(text: str) -> Meaning:
         message = SensorMessage("a/b", text.encode(), retained=False)
-        assert judge(Dialect.GENERIC, message, pattern).what is what
+        return judge(Dialect.GENERIC, message, pattern)
+
+    line = "mains=on"
+    assert said(line.rjust(MOST_SEARCHED)).what is What.OK
+    longer = said(line.rjust(MOST_SEARCHED + 1))
+    assert longer.what is What.IGNORED
+    assert f"longer than the {MOST_SEARCHED} characters" in longer.why
+
+
+def test_a_pattern_has_little_to_go_through() -> None:
+    """`.*mains.*=(.+)` on the worst text: at most a million steps, so a millisecond, not 160."""
+    worst = "mains" * (MOST_SEARCHED // 5)
+    places = [at for at in range(len(worst)) if worst.startswith("mains", at)]
+    # re tries each start, then each "mains" behind it, then each "=" behind that.
+    steps = sum(len(worst) - at for start in range(len(worst)) for at in places if at >= start)
+    assert steps <= 1_000_000
 
 
 def test_a_line_without_end_is_not_read_whole(folder: Path) -> None:

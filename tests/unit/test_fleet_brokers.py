@@ -13,6 +13,7 @@ from linkhold.fleet_view.line import BrokerNews
 from linkhold.fleet_view.phases import BATCH, QUIET_S, Phases
 from linkhold.fleet_view.picture import Heard
 from linkhold.model import LinkholdError
+from linkhold.roster import MOST_NODES, MOST_SITES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,6 +104,27 @@ def test_every_state_comes_though_the_broker_drops(nodes: int) -> None:
 
     assert nodes == sum(topic.endswith("/state") for topic in got)
     assert all(len(topics) <= BATCH for topics in wishes)
+
+
+def test_made_up_sites_hide_nobody() -> None:
+    """After the presence of a node that made up sites all others are asked for by name."""
+    phases, now_s = Phases(0.0), 0.0
+    assert phases.next(now_s) is not None
+    phases.subscribed(now_s)
+    for number in range(MOST_NODES):
+        phases.heard(f"linkhold/v1/made-up-{number}/bad/status", now_s)
+    real = {f"linkhold/v1/s/n{number}" for number in range(50)}
+    for prefix in real:
+        phases.heard(f"{prefix}/status", now_s)
+
+    named: list[str] = []
+    while not phases.complete:
+        now_s += phases.wait_s(now_s)
+        wish = phases.next(now_s)
+        phases.subscribed(now_s)
+        named += (topic for topic in wish.topics if "+" not in topic) if wish else ()
+    assert {f"{prefix}/state" for prefix in real} <= set(named)
+    assert len(named) == len(phases._known) == MOST_SITES + len(real)
 
 
 def test_a_phase_waits_until_the_broker_is_quiet() -> None:

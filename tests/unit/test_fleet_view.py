@@ -295,12 +295,12 @@ SIZES = st.builds(Size, st.integers(1, 130), st.integers(1, 40))
 
 
 @settings(max_examples=200, deadline=None)
-@given(ROWS, SIZES, st.lists(KEYS, max_size=12))
+@given(ROWS, SIZES, st.lists(KEYS, max_size=12), st.sampled_from(["", "n1 has no room; " * 9]))
 def test_a_screen_is_never_larger_than_the_terminal(
-    rows: list[Row], size: Size, keys: list[str]
+    rows: list[Row], size: Size, keys: list[str], why: str
 ) -> None:
     """After any keys there are as many lines as rows, none too wide, the mark among them."""
-    sight = Sight(rows, {"a:1": BrokerNews("a:1", up=False, reason="no route")}, NOW_S)
+    sight = Sight(rows, {"a:1": BrokerNews("a:1", up=False, reason="no route")}, NOW_S, 1, why)
     ui, room = Ui(), 1
     known: list[Key] = []
     for key in ["", *keys]:
@@ -328,6 +328,14 @@ def test_long_names_do_not_cost_the_reason() -> None:
     assert names == ["node", "network", "for", "power", "why"]
     (title, *_), *_ = draw(Sight(long, {}, 0.0), Ui(), Size(40, 10))[0]
     assert title[0] == "1 node"
+
+
+def test_a_name_without_room_is_said_above_the_list() -> None:
+    """Who looks for a node that is not there reads why, before the brokers."""
+    why = "n1: nodes of this name are followed at 1024 sites and no more"
+    lines = draw(Sight([row()], {}, NOW_S, 7, why), Ui(), Size(100, 10))[0]
+    assert "7 messages of more nodes left out" in "".join(text for text, _ in lines[0])
+    assert lines[1] == ((why, "red"),)
 
 
 def test_the_mark_stays_with_its_node() -> None:

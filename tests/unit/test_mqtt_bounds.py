@@ -8,12 +8,13 @@ import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from paho.mqtt.properties import Properties
 
 from linkhold.mqtt import Connection, Lost, Received
 from linkhold.mqtt.bounded import MAX_ANSWER, MAX_PACKET, MAX_WAITING
-from linkhold.mqtt.incoming import lean
+from linkhold.mqtt.incoming import Malformed, lean
 from support import mqtt_bytes as mqtt
 
 if TYPE_CHECKING:
@@ -117,10 +118,52 @@ def test_a_broker_that_never_reads_is_left() -> None:
 
 
 @given(st.binary(max_size=80), st.booleans())
-def test_whatever_comes_is_made_lean_once(data: bytes, has_mid: bool) -> None:  # noqa: FBT001
-    """No bytes raise, and what is lean stays as it is."""
-    once = lean(data, has_mid=has_mid)
+@example(data=mqtt.text(b"a") + b"\x7f" + mqtt.user("", "") * 25, has_mid=False)
+@example(data=mqtt.text(b"a") + b"\5\2\0\0", has_mid=False)
+@example(data=mqtt.text(b"a") + b"\3" + mqtt.user("", "") + b"payload", has_mid=False)
+def test_whatever_comes_is_refused_or_made_lean_once(data: bytes, has_mid: bool) -> None:  # noqa: FBT001
+    """No bytes raise but Malformed; else the properties end where the message begins.
+
+    They are an expiry or nothing, and what is lean stays as it is.
+    """
+    try:
+        once = lean(data, has_mid=has_mid)
+    except Malformed:
+        return
+    at = 2 + int.from_bytes(once[:2], "big") + 2 * has_mid
+    size = once[at]
+    assert size in {0, 5}
+    assert at + 1 + size <= len(once)
+    assert data.endswith(once[at + 1 + size :])
     assert lean(once, has_mid=has_mid) == once
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        mqtt.text(b"a") + mqtt.number(5 * 20_000 + 1) + mqtt.user("", "") * 20_000,
+        mqtt.text(b"a") + mqtt.number(5 * 20_000) + b"\x11" + mqtt.user("", "") * 20_000,
+        mqtt.text(b"a")[:2],
+    ],
+    ids=["a byte more than there is", "a property of CONNECT", "no topic"],
+)
+def test_a_malformed_message_ends_the_connection_unread(
+    body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """paho, whose reading takes time with the square, never sees one; it ends in words."""
+    sizes: list[int] = []
+    unpack: Any = Properties.unpack
+
+    def counted(properties: Properties, data: bytes) -> object:
+        sizes.append(len(data))
+        return unpack(properties, data)
+
+    monkeypatch.setattr(Properties, "unpack", counted)
+    found = told(mqtt.packet(0x30, body), turns=200)
+
+    assert isinstance(found[-1], Lost)
+    assert "the broker sends a message that cannot be read" in found[-1].reason
+    assert max(sizes) < 10  # the CONNACK's
 
 
 @given(st.lists(st.tuples(st.text(max_size=5), st.text(max_size=5)), max_size=8), st.booleans())

@@ -130,3 +130,34 @@ def test_what_still_carries_is_said() -> None:
     assert heard.body.protection == ("bond0 has 1 of 2 members, eth1 carries; ways out over bond0")
     assert heard.body.dark == {"eth0"}
     assert heard.body.lost == (("bond0", ("eth0",)),)
+
+
+def test_what_is_kept_of_a_state_has_a_bound() -> None:
+    """Of a state of most of a megabyte, all in names and texts, the relay keeps 250 kB."""
+    node = SwarmNode("lab", "n1")
+    document = json.loads(node.state())
+    data = document["data"]
+    long = "x" * 1200
+    members = {f"{number}{long}": {"good": False} for number in range(40)}
+    data |= {"boot_id": long * 20, "session": long * 20}
+    data["alerts"] = [
+        {"fingerprint": long, "type": long, "severity": long, "subject": long, "text": long * 2}
+        for _ in range(50)
+    ]
+    data["detail"] = {
+        "links": {f"{number}{long}": {"carrier": False} for number in range(200)},
+        "bonds": {
+            f"{number}{long}": {"active": long, "members": members if number < 3 else {}}
+            for number in range(60)
+        },
+        "paths": {"w": {"carries": True, "link": long}},
+    }
+    payload = json.dumps(document).encode()
+    assert len(payload) > 800_000
+    heard = read(message("linkhold/v1/lab/n1/state", payload), "b")
+
+    assert heard is not None
+    assert isinstance(heard.body, Report)
+    assert len(repr(heard.body)) < 250_000
+    assert max(map(len, heard.body.links)) == 64
+    assert {len(lost) for _, lost in heard.body.lost} == {16}

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linkhold.relay.decide.retained import BATCH, LEAVES, MOST_PART_S, QUIET_S, Retained
+from linkhold.roster import MOST_NODES, MOST_SITES
 
 if TYPE_CHECKING:
     from linkhold.relay.decide.retained import Demand
@@ -20,8 +21,10 @@ class Dropping:
     ``asked`` is what each topic is subscribed with: QoS, by topic.
     """
 
-    def __init__(self, nodes: int, most: int) -> None:
-        self.keys = [("s", f"n{number}") for number in range(nodes)]
+    def __init__(self, nodes: int, most: int, made_up: int = 0) -> None:
+        self.made_up = [(f"made-up-{number}", "bad") for number in range(made_up)]
+        self.keys = self.made_up + [("s", f"n{number}") for number in range(nodes)]
+        self.named = 0
         self.most = most
         self.asked: dict[str, int] = {}
         self.sent: dict[str, set[Key]] = {leaf: set() for leaf in LEAVES}
@@ -48,6 +51,7 @@ class Dropping:
         for topic in demand.topics:
             _, _, site, node, leaf = topic.split("/")
             keys = self.keys if (site, node) == ("+", "+") else [(site, node)]
+            self.named += node != "+"
             found += [(key, leaf) for key in keys]
         return found
 
@@ -76,6 +80,29 @@ def test_every_state_and_birth_comes_though_the_broker_drops(nodes: int, most: i
     assert broker.sent["state"] == broker.sent["birth"] == broker.sent["status"]
     assert len(broker.sent["status"]) == min(nodes, most)
     assert broker.asked == {f"linkhold/v1/+/+/{leaf}": 1 for leaf in LEAVES}
+
+
+def test_made_up_sites_hide_nobody() -> None:
+    """One node that made up sites comes first: the others are asked for by name all the same.
+
+    The broker sends the presence of all, and drops all states and births but those of the first.
+    """
+    broker = Dropping(50, MOST_NODES + 50, made_up=MOST_NODES)
+    real = set(broker.keys) - set(broker.made_up)
+
+    def shrink(demand: Demand, retained: Retained, now_s: float) -> None:
+        broker.most = MOST_NODES + 50 if demand.topics[0].endswith("+/status") else BATCH
+        broker.do(demand, retained, now_s)
+
+    retained, now_s = Retained(0.0), 0.0
+    while not retained.complete:
+        while (demand := retained.next(now_s)) is not None:
+            shrink(demand, retained, now_s)
+        now_s += retained.wait_s(now_s)
+
+    assert real <= broker.sent["state"] & broker.sent["birth"]
+    assert len(retained._known) == MOST_SITES + len(real)
+    assert broker.named <= 2 * 2 * (MOST_SITES + len(real))  # each of two leaves, and its end
 
 
 def test_what_still_comes_is_waited_for() -> None:

@@ -20,6 +20,7 @@ from linkhold.relay.decide.values import BrokerSeen, Heard, Known, Status
 from linkhold.relay.feed import Delivery
 from linkhold.relay.roll_call import RollCall
 from linkhold.relay.run import Relay
+from linkhold.roster import MOST_SITES
 from unit.test_relay_picture import REPORT, alert, event
 
 if TYPE_CHECKING:
@@ -240,6 +241,17 @@ def test_a_metrics_file_that_cannot_be_written_is_said_once(
 
     told = [record.getMessage() for record in caplog.records]
     assert told == [f"{folder}/relay.prom: No such file or directory", "metrics are shown again"]
+
+
+def test_a_name_without_room_is_logged_once(relay: Relay, caplog: pytest.LogCaptureFixture) -> None:
+    """The log says that nodes of a name are not followed, and what to do; a counter the rest."""
+    for number in range(MOST_SITES + 3):
+        heard = Heard("x:1883", (f"s{number}", "n1"), retained=True, body=Status(online=True))
+        relay._deliver(Delivery(heard))
+
+    told = [one.getMessage() for one in caplog.records]
+    assert len([one for one in told if "give nodes names of their own" in one]) == 1
+    assert relay._picture.counters["nodes_ignored"] == 3
 
 
 def test_what_is_damaged_is_counted_and_acknowledged(relay: Relay) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -316,3 +318,23 @@ def test_what_a_user_names_is_opened_if_it_is_a_file(tmp_path: Path) -> None:
     assert reader.chosen("/file") == "NCCL_DEBUG=INFO\n"
     assert [reader.chosen(f"/{name}") for name in ("fifo", "device", "none", "")] == [None] * 4
     assert reader.problems[:2] == ["/fifo: is no regular file", "/device: is no regular file"]
+
+
+@pytest.mark.parametrize("name", ["/proc/kmsg", "/sys/kernel/uevent_seqnum", "/proc/version"])
+def test_a_file_of_the_kernel_is_not_read_for_a_user(name: str) -> None:
+    """/proc/kmsg is a regular file, and a read of it waits and takes lines from syslog.
+
+    In a process of its own, which is ended when it waits.
+    """
+    code = (
+        "import builtins, sys\n"
+        "from pathlib import Path\n"
+        "from linkhold.survey.files import Reader\n"
+        "builtins.open = None\n"
+        "reader = Reader(Path('/'))\n"
+        "print(repr(reader.chosen(sys.argv[1])), reader.problems)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, name], timeout=20, check=True, capture_output=True, text=True
+    )
+    assert done.stdout == f"None ['{name}: is a file of the kernel']\n"

@@ -82,6 +82,8 @@ def _once(watch: Watch, wanted: str) -> int:
             print(f"linkhold: broker {place}: it has not told all", file=sys.stderr)
     if watch.left_out:
         print(f"linkhold: {watch.left_out} messages of more nodes left out", file=sys.stderr)
+    for why in watch.why_left_out:
+        print(f"linkhold: {why}", file=sys.stderr)
     now_s = time.time()
     for line in listing(arranged(watch.rows(now_s), wanted), now_s):
         print(line)

@@ -69,7 +69,8 @@ class View:
 
     def _draw(self) -> None:
         watch, now_s = self._watch, time.time()
-        sight = Sight(watch.rows(now_s), watch.brokers, now_s, watch.left_out)
+        why = "".join(watch.why_left_out[:1])
+        sight = Sight(watch.rows(now_s), watch.brokers, now_s, watch.left_out, why)
         lines, self._ui, self._keys, self._room = draw(
             sight, self._ui, self._terminal.size, self._details(now_s)
         )

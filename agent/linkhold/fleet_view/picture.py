@@ -21,6 +21,8 @@ Key = tuple[str, str]
 """A node: site and name."""
 
 LEAVES = ("status", "state", "birth")
+MOST_OF_MANY = 1 << 16
+"""Bytes of a state of one of many nodes with the same name; what agents send has some thousands."""
 _LEVELS = 5
 
 
@@ -79,12 +81,13 @@ def split_topic(topic: str) -> tuple[Key, str] | None:
 
 
 class Fleet:
-    """Every node; ``left_out`` counts messages of nodes without room."""
+    """Every node; ``left_out`` counts messages of nodes without room, ``why`` says in words."""
 
     def __init__(self) -> None:
         self.nodes: dict[Key, NodeView] = {}
         self._roster = Roster()
         self.left_out = 0
+        self.why: list[str] = []
 
     def take(self, heard: Heard) -> None:
         """Take one message in; what is no message of a node is ignored."""
@@ -95,8 +98,13 @@ class Fleet:
         node = self.nodes.get(key)
         if node is None and not self._roster.has_room(key[1]):
             self.left_out += 1
+            if why := self._roster.refused(key[1]):
+                self.why.append(printable(why))
             return
-        after = _TAKEN[leaf](node or NodeView(key), heard)
+        take = _TAKEN[leaf]
+        if leaf == "state" and self._roster.is_many(key[1]) and len(heard.payload) > MOST_OF_MANY:
+            take = _too_large
+        after = take(node or NodeView(key), heard)
         if not after.is_empty:
             self.nodes[key] = after
             if node is None:
@@ -140,6 +148,13 @@ def _state(node: NodeView, heard: Heard) -> NodeView:
     return replace(node, present=replace(present, work_until_s=ends_s), problem="")
 
 
+def _too_large(node: NodeView, heard: Heard) -> NodeView:
+    """Leave a state unread; one node may be all of those that have its name."""
+    size = len(heard.payload)
+    problem = f"a state of {size} bytes; at most {MOST_OF_MANY} of a name that is at so many sites"
+    return replace(node, problem=problem)
+
+
 def _status(node: NodeView, heard: Heard) -> NodeView:
     online, offline = node.online - {heard.broker}, node.offline - {heard.broker}
     if not heard.payload:
@@ -158,7 +173,7 @@ def _birth(node: NodeView, heard: Heard) -> NodeView:
         return replace(node, started="", planned="")
     try:
         document = load_json(heard.payload)
-        started, planned = str(document["started"]), document.get("planned_stop")
+        started, planned = str(document["started"])[:64], document.get("planned_stop")
     except (WireError, KeyError, TypeError, AttributeError):
         return node
     if started < node.started:  # RFC 3339 in UTC sorts as text

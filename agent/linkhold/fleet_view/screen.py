@@ -70,13 +70,15 @@ class Size:
 class Sight:
     """All that a screen shows: the rows of the fleet, the brokers, and what was left out.
 
-    ``brokers`` has what was told of each last, None before the first word.
+    ``brokers`` has what was told of each last, None before the first word. ``why`` is a sentence
+    about nodes that were left out.
     """
 
     rows: Sequence[Row]
     brokers: Mapping[str, BrokerNews | None]
     now_s: float
     left_out: int = 0
+    why: str = ""
 
 
 def style_of(word: str) -> str:
@@ -118,6 +120,8 @@ def _head(sight: Sight, ui: Ui, shown: int, size: Size) -> Iterable[Line]:
     if sight.left_out:
         title.append((f"; {sight.left_out} messages of more nodes left out", "red"))
     yield tuple(title)
+    if sight.why:
+        yield ((sight.why, "red"),)
     lost = [news for news in sight.brokers.values() if news is None or not news.up or news.reason]
     if size.rows > 6 or lost:  # noqa: PLR2004 -- rows; a smaller screen is for nodes
         yield tuple(_brokers(sight))

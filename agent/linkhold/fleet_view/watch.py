@@ -88,6 +88,11 @@ class Watch:
         """How many messages were of nodes beyond what is kept."""
         return self.fleet.left_out + self._inbox.dropped
 
+    @property
+    def why_left_out(self) -> list[str]:
+        """Why nodes are not shown, a sentence each; not all such nodes are named."""
+        return self.fleet.why
+
     def gather(self, timeout_s: float) -> None:
         """Wait until every broker told all that it has or could not be reached, or for so long."""
         until_s = time.monotonic() + timeout_s

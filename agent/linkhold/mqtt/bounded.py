@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import paho.mqtt.client as paho  # noqa: TID251
 
-from linkhold.mqtt.incoming import lean
+from linkhold.mqtt.incoming import Malformed, lean
 
 if TYPE_CHECKING:
     from collections import deque
@@ -70,7 +70,11 @@ class Client(paho.Client):
         if qos == QOS_2:
             self.faults.append("the broker sends a message with a QoS that was not asked for")
             return paho.MQTT_ERR_PROTOCOL
-        packet["packet"] = bytearray(lean(packet["packet"], has_mid=qos > 0))
+        try:
+            packet["packet"] = bytearray(lean(packet["packet"], has_mid=qos > 0))
+        except Malformed as flaw:
+            self.faults.append(f"the broker sends a message that cannot be read: {flaw}")
+            return paho.MQTT_ERR_PROTOCOL
         return super()._handle_publish()
 
     def _packet_queue(self, *packet: Any, **more: Any) -> MQTTErrorCode:

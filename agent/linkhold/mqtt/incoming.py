@@ -19,33 +19,45 @@ MOST_PROPERTIES = 64
 """That are looked at; linkhold itself sends four."""
 
 
-def lean(packet: bytes | bytearray, *, has_mid: bool) -> bytes | bytearray:
+class Malformed(ValueError):
+    """A PUBLISH that no broker may send; the text says what is wrong with it."""
+
+
+def lean(packet: bytes | bytearray, *, has_mid: bool) -> bytes:
     """Return a PUBLISH, from its topic on, without properties but its expiry.
 
-    One that is cut off, or has properties that a PUBLISH cannot have, is returned as it is, for
-    paho to refuse.
+    Raises :class:`Malformed` for one that is cut off, and for properties that are, that a PUBLISH
+    cannot have, or that reach into the message: paho would read them, in time with their square.
     """
     try:
         start = 2 + int.from_bytes(packet[:2], "big") + 2 * has_mid
         size, at = _number(packet, start)
-        if at + size > len(packet):
-            return packet
-        expiry = _expiry(packet, at, at + size)
-    except (IndexError, KeyError):
-        return packet
+        end = at + size
+        if end > len(packet):
+            raise Malformed(f"{size} bytes of properties, of which {len(packet) - at} came")
+        expiry = _expiry(packet, at, end)
+    except IndexError:
+        raise Malformed("it is cut off, or a property of it is") from None
+    except KeyError as error:
+        raise Malformed(f"no message has a property {error}") from None
     kept = b"" if expiry is None else bytes((EXPIRY,)) + expiry
-    return b"".join((packet[:start], bytes((len(kept),)), kept, packet[at + size :]))
+    return b"".join((packet[:start], bytes((len(kept),)), kept, packet[end:]))
 
 
 def _expiry(packet: bytes | bytearray, at: int, end: int) -> bytes | None:
-    """Return the four bytes of the expiry; None without one. Raises as :func:`_behind`."""
+    """Return the four bytes of the expiry; None without one. Raises as :func:`_behind`.
+
+    Also IndexError for a property that ends behind ``end``.
+    """
     for _ in range(MOST_PROPERTIES):
-        if at >= end:
+        if at == end:
             break
-        kind, at = packet[at], at + 1
-        if kind == EXPIRY:
-            return bytes(packet[at : at + 4])
-        at = _behind(packet, kind, at)
+        after = _behind(packet, packet[at], at + 1)
+        if after > end:
+            raise IndexError
+        if packet[at] == EXPIRY:
+            return bytes(packet[at + 1 : after])
+        at = after
     return None
 
 

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 MOST_ALERTS = 64
 MOST_LINKS = 512
+MOST_BONDS, MOST_MEMBERS = 32, 16
+"""The bonds that are kept, and the members of one of them that carry nothing."""
+MOST_NAME = 64
+"""Characters of a name or an id; interfaces have 15 (IFNAMSIZ of the kernel)."""
 MOST_EVENT_BYTES = 1 << 18
 MOST_BIRTH_BYTES = 1 << 14
 SEVERITIES = frozenset({"info", "warning", "critical"})
@@ -96,6 +100,10 @@ def _name(value: Any) -> str:
     return text
 
 
+def _short(name: object) -> str:
+    return str(name)[:MOST_NAME]
+
+
 def _event(payload: bytes, key: Key) -> Happened:
     if len(payload) > MOST_EVENT_BYTES:
         raise WireError(f"event of {len(payload)} bytes; at most {MOST_EVENT_BYTES}")
@@ -105,7 +113,7 @@ def _event(payload: bytes, key: Key) -> Happened:
         raise WireError("event of another node than its topic's")
     data = view.document.get("data")
     return Happened(
-        boot_id=boot_id,
+        boot_id=boot_id[:MOST_NAME],
         session=_name(session),
         seq=_sequence(number),
         type=view.type[:64],
@@ -129,21 +137,21 @@ def _state(payload: bytes, key: Key) -> Report:
     document = view.document
     detail = document.get("detail") or {}
     links = dict(list((detail.get("links") or {}).items())[:MOST_LINKS])
-    bonds = detail.get("bonds") or {}
+    bonds = dict(list((detail.get("bonds") or {}).items())[:MOST_BONDS])
     lost = tuple(_lost(bonds))
     at_s = from_rfc3339(document["at"])
     silent = {member for _, members in lost for member in members}
     maintenance = document.get("maintenance") or {}
     return Report(
-        boot_id=view.boot_id,
-        session=view.session,
+        boot_id=view.boot_id[:MOST_NAME],
+        session=view.session[:MOST_NAME],
         order=view.order,
         boot_s=at_s - view.mono_ns / 1e9,
         clock_synced=document.get("clock_synced") is not False,
         power=view.power.value,
         alerts=tuple(_alert(one, at_s) for one in list(document.get("alerts") or ())[:MOST_ALERTS]),
-        links=frozenset(map(str, links)),
-        dark=frozenset(str(n) for n, v in links.items() if v["carrier"] is False) | silent,
+        links=frozenset(map(_short, links)),
+        dark=frozenset(_short(n) for n, v in links.items() if v["carrier"] is False) | silent,
         lost=lost,
         protection=_protection(view, bonds),
         training=_training(view),
@@ -178,9 +186,9 @@ def _lost(bonds: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the bonds with members that carry nothing: without link, or with a dead path."""
     for name, bond in bonds.items():
         members = (bond.get("members") or {}).items()
-        lost = tuple(str(m) for m, v in members if not v["good"] or v.get("path") == "dead")
+        lost = [_short(m) for m, v in members if not v["good"] or v.get("path") == "dead"]
         if lost:
-            yield str(name), lost
+            yield _short(name), tuple(lost[:MOST_MEMBERS])
 
 
 def _protection(view: StateView, bonds: Mapping[str, Any]) -> str:
@@ -190,10 +198,10 @@ def _protection(view: StateView, bonds: Mapping[str, Any]) -> str:
         members = bond.get("members") or {}
         good = sum(bool(v["good"]) and v.get("path") != "dead" for v in members.values())
         if members:
-            active = f", {bond['active']} carries" if bond.get("active") and good else ""
-            parts.append(f"{name} has {good} of {len(members)} members{active}")
+            active = f", {_short(bond['active'])} carries" if bond.get("active") and good else ""
+            parts.append(f"{_short(name)} has {good} of {len(members)} members{active}")
     ways = (view.document.get("detail") or {}).get("paths") or {}
-    carrying = sorted({str(way["link"]) for way in ways.values() if way.get("carries")})
+    carrying = sorted({_short(way["link"]) for way in ways.values() if way.get("carries")})
     if view.network.value == "down":
         parts.append("no way out carries")
     elif carrying:

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from linkhold.config.relay import RelaySettings
-    from linkhold.relay.decide.picture import Outcome
-    from linkhold.relay.decide.values import Ask, Key, Page
+    from linkhold.relay.decide.values import Ask, Key, Outcome, Page
     from linkhold.relay.feed import Receipt
     from linkhold.relay.sink import Sink
 
@@ -161,6 +160,8 @@ class Relay:
             self._receipts.append(delivery.receipt)
 
     def _do(self, outcome: Outcome) -> None:
+        if outcome.words:
+            log.warning("%s", outcome.words)
         moment = now()
         for page in self._pending.put(outcome.pages, moment):
             self._picture.untold(page, moment)

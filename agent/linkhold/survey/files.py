@@ -51,7 +51,8 @@ class Reader:
         """Return the text of a regular file whose path a user chose; None as for ``raw``.
 
         Anything else is not even opened: a FIFO would be waited for, and to open a device may do
-        something (of /dev/watchdog: end the host).
+        something (of /dev/watchdog: end the host). Nor are files of the kernel, which are regular
+        ones by name: /proc/kmsg waits, and takes from syslog what it gives.
         """
         try:
             place = os.open(self.path(name), os.O_PATH | os.O_CLOEXEC)
@@ -60,6 +61,9 @@ class Reader:
         try:
             if not stat.S_ISREG(os.fstat(place).st_mode):
                 self.problems.append(f"{name}: is no regular file")
+                return None
+            if _is_of_kernel(place):
+                self.problems.append(f"{name}: is a file of the kernel")
                 return None
             with open(f"/proc/self/fd/{place}", "rb") as file:  # noqa: PTH123 - a descriptor
                 return file.read(FILE_BYTES).decode("utf-8", "backslashreplace")
@@ -116,6 +120,15 @@ class Reader:
     def exists(self, name: str) -> bool:
         """Whether there is such a file or link; also a link to nowhere is one."""
         return os.path.lexists(self.path(name))
+
+
+def _is_of_kernel(place: int) -> bool:
+    """Whether a descriptor is of a file system that keeps nothing: procfs, sysfs, tracefs ...
+
+    Those have neither blocks nor inodes to tell of (simple_statfs() in the kernel's fs/libfs.c).
+    """
+    of = os.fstatvfs(place)
+    return not of.f_blocks and not of.f_files
 
 
 def pairs(text: str, comment: str = "#") -> Iterator[tuple[str, str]]:

@@ -108,8 +108,8 @@ def opened(event: Happened) -> Opened:
     """Return what an ``alert.opened`` tells."""
     data = event.data
     return Opened(
-        str(data.get("fingerprint")),
-        str(data.get("alert")),
+        str(data.get("fingerprint"))[:64],
+        str(data.get("alert"))[:64],
         event.subject[:200],
         event.at_s,
         str(data.get("text", ""))[:300],

@@ -235,7 +235,7 @@ def _opened(node: Node, event: Happened) -> Node:
 
 def _closed(node: Node, event: Happened, now: Moment) -> Node:
     """Take in the end of an alert: one that no state showed has not been told to anybody."""
-    fingerprint = str(event.data.get("fingerprint"))
+    fingerprint = str(event.data.get("fingerprint"))[:64]
     one = next((one for one in node.opened if one.fingerprint == fingerprint), None)
     if one is None or event.at_s < node.dealt_until_s:
         return node

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkhold.relay.decide import brokers, digest, gaps
+from linkhold.relay.decide.brief import brief
 from linkhold.relay.decide.groups import Groups, shares
 from linkhold.relay.decide.node import Node, broker_lost, take
 from linkhold.relay.decide.pages import Sky, is_quiet, pages, wakes
 from linkhold.relay.decide.places import Places
-from linkhold.relay.decide.values import Ask, BrokerSeen, Cleared, Happened, Known
+from linkhold.relay.decide.values import Ask, BrokerSeen, Cleared, Happened, Known, Outcome
 from linkhold.roster import Roster
 
 if TYPE_CHECKING:
@@ -30,19 +31,6 @@ RIPE_S = 30.0
 ``offline_after_s``."""
 US = ("relay", "", "")
 """The owner of what fires about the relay itself and its brokers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What is to be done: alerts to post, new or ended, events to ask for.
-
-    ``checks`` are brokers and nodes that may no longer be connected to them, though the broker
-    still has their word for it.
-    """
-
-    pages: tuple[Page, ...] = ()
-    asks: tuple[Ask, ...] = ()
-    checks: tuple[tuple[str, Key], ...] = ()
 
 
 class Picture:
@@ -117,8 +105,9 @@ class Picture:
         if node is None:
             if not self._roster.has_room(message.key[1]):
                 self.counters["nodes_ignored"] += 1
-                return Outcome()
+                return Outcome(words=self._roster.refused(message.key[1]))
             node = Node(message.key)
+        message = self._shortened(message)
         if self._gone:
             node = replace(node, gone_s=self._gone.pop(message.key, node.gone_s))
         self.counters[f"messages_{type(message.body).__name__.lower()}"] += 1
@@ -134,6 +123,14 @@ class Picture:
             self._note_wake(after, now)
             return Outcome()
         return Outcome(tuple(self._update(after, now)))
+
+    def _shortened(self, message: Heard) -> Heard:
+        """Return what counts of a message; less where there are many nodes of the name."""
+        if not self._roster.is_many(message.key[1]):
+            return message
+        short, left_out = brief(message)
+        self.counters["alerts_left_out"] += left_out
+        return short
 
     def tick(self, now: Moment) -> Outcome:
         """Return what time alone has changed; call it about once a second."""

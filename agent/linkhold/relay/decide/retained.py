@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from linkhold.roster import Roster
 from linkhold.wire import ROOT, birth_topic, node_prefix, state_topic
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ QUIET_S = 0.3
 MOST_PART_S = 60.0
 BATCH = 500
 """Topics of one subscription by name: half of what every broker queues."""
-MOST_KNOWN = 20_000
 LEAVES = ("status", "birth", "state")
 """Who is there first, then who stopped on purpose: both decide what an absence means."""
 NAMED = {"birth": birth_topic, "state": state_topic}
@@ -39,7 +39,11 @@ class Demand:
 
 
 class Retained:
-    """What to subscribe to on one connection; ``complete`` once all that there is has come."""
+    """What to subscribe to on one connection; ``complete`` once all that there is has come.
+
+    Whom it knows, a roster decides as for the relay's picture. It is one of its own: the picture
+    is another thread's, and takes in later what is heard here.
+    """
 
     def __init__(self, now_s: float) -> None:
         self.complete = False
@@ -47,6 +51,8 @@ class Retained:
         self._answered = True
         self._asked_s = self._heard_s = now_s - QUIET_S
         self._seen: dict[str, set[Key]] = {leaf: set() for leaf in LEAVES}
+        self._known: set[Key] = set()
+        self._roster = Roster()
         self._missing: list[str] | None = None
         self._named: tuple[str, ...] = ()
 
@@ -57,9 +63,15 @@ class Retained:
     def heard(self, key: Key, leaf: str, now_s: float) -> None:
         """Take in a retained message."""
         self._heard_s = now_s
-        seen = self._seen.get(leaf)
-        if seen is not None and len(seen) < MOST_KNOWN:
-            seen.add(key)
+        if leaf in self._seen and self._knows(key):
+            self._seen[leaf].add(key)
+
+    def _knows(self, key: Key) -> bool:
+        """Take in a node, where there is room for it; tell whether there is."""
+        if key not in self._known and self._roster.has_room(key[1]):
+            self._roster.enter(key[1])
+            self._known.add(key)
+        return key in self._known
 
     def next(self, now_s: float) -> Demand | None:
         """Return what to do now, None while there is nothing; call it again after each answer."""
@@ -87,11 +99,10 @@ class Retained:
 
     def _unseen(self) -> list[str]:
         """Return the topics that known nodes should have and of which nothing came."""
-        known = set().union(*self._seen.values())
         return sorted(
             topic(node_prefix(*key))
             for leaf, topic in NAMED.items()
-            for key in known - self._seen[leaf]
+            for key in self._known - self._seen[leaf]
         )
 
     def _is_over(self, now_s: float) -> bool:

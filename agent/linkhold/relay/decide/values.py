@@ -141,6 +141,20 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is to be done: alerts to post, new or ended, events to ask for, ``words`` to log.
+
+    ``checks`` are brokers and nodes that may no longer be connected to them, though the broker
+    still has their word for it.
+    """
+
+    pages: tuple[Page, ...] = ()
+    asks: tuple[Ask, ...] = ()
+    checks: tuple[tuple[str, Key], ...] = ()
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
     """What a relay knew: how far each node's events came, and since when nodes are gone.
 
