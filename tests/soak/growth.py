@@ -4,8 +4,8 @@ The first part of every run is warm-up and counts for nothing: caches fill, hist
 their bounds. After it memory is judged by its slope, the median of the slopes of all pairs of
 looks (Theil and Sen: a third of the looks may be peaks and it does not move), and everything
 that is counted by its floor: a diagnosis adds a child for some seconds, a leak one for good. The
-floor is what nine looks of ten reach: a moment between two lives, which one look in a hundred
-meets, is none.
+floor is what nine looks of ten reach in the end, and it is held against what half of them reach in
+the beginning: a moment between two lives, or without a connection that is made anew, is none.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _verdict(what: str, limit: Limit, seen: list[tuple[float, float]]) -> Verdic
     most = max(value for _, value in seen)
     third = max(2, len(values) // 3)
     level = floor if limit.per_hour is None else median
-    first, last = float(level(values[:third])), float(level(values[-third:]))
+    first, last = float(median(values[:third])), float(level(values[-third:]))
     slope = slope_per_hour(points)
     if limit.bound is not None:
         ok, allowed = most <= limit.bound, f"{limit.bound:g} {limit.unit} in all"

@@ -66,6 +66,13 @@ def test_a_moment_between_two_lives_is_no_floor(when: int) -> None:
     assert judged("threads", lambda at: 4 - (at == 10 * when)).ok
 
 
+@given(st.integers(SPAN_S // 3, SPAN_S * 2 // 3))
+def test_a_connection_that_is_away_for_a_while_is_no_floor(since_s: int) -> None:
+    """Brokers that die several times in one part of the run are no descriptor more in another."""
+    away_s = SPAN_S / 3 * 0.2
+    assert judged("descriptors", lambda at: 33 - (0 <= at - since_s < away_s)).ok
+
+
 def test_a_database_has_a_bound() -> None:
     """It may come to its bound, also late, and never beyond."""
     assert judged("database", lambda at: min(8192, 4 * at)).ok
