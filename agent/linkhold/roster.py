@@ -80,3 +80,21 @@ class Roster:
         self._nodes_of[name] -= 1
         if not self._nodes_of[name]:
             del self._nodes_of[name]
+
+
+class KnownNodes:
+    """The nodes, by site and name, that one connection has heard of and a roster has room for.
+
+    A roster of its own: a picture's belongs to another thread, and takes in later what is heard.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: set[tuple[str, str]] = set()
+        self._roster = Roster()
+
+    def take(self, key: tuple[str, str]) -> bool:
+        """Take in a node, where there is room for it; tell whether it is known now."""
+        if key not in self.nodes and self._roster.has_room(key[1]):
+            self._roster.enter(key[1])
+            self.nodes.add(key)
+        return key in self.nodes

@@ -124,7 +124,7 @@ def test_made_up_sites_hide_nobody() -> None:
         phases.subscribed(now_s)
         named += (topic for topic in wish.topics if "+" not in topic) if wish else ()
     assert {f"{prefix}/state" for prefix in real} <= set(named)
-    assert len(named) == len(phases._known) == MOST_SITES + len(real)
+    assert len(named) == len(phases._known.nodes) == MOST_SITES + len(real)
 
 
 def test_a_phase_waits_until_the_broker_is_quiet() -> None:

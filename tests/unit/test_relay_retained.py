@@ -101,7 +101,7 @@ def test_made_up_sites_hide_nobody() -> None:
         now_s += retained.wait_s(now_s)
 
     assert real <= broker.sent["state"] & broker.sent["birth"]
-    assert len(retained._known) == MOST_SITES + len(real)
+    assert len(retained._known.nodes) == MOST_SITES + len(real)
     assert broker.named <= 2 * 2 * (MOST_SITES + len(real))  # each of two leaves, and its end
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from linkhold.fleet_view.picture import split_topic
-from linkhold.roster import Roster
+from linkhold.roster import KnownNodes
 from linkhold.wire import ROOT, node_prefix, state_topic
 
 if TYPE_CHECKING:
@@ -35,19 +35,14 @@ class Wish:
 
 
 class Phases:
-    """What to subscribe to on one connection; ``complete`` once all that there is has come.
-
-    Whom it knows, a roster decides as for the picture. It is one of its own: the picture is
-    another thread's, and takes in later what is heard here.
-    """
+    """What to subscribe to on one connection; ``complete`` once all that there is has come."""
 
     def __init__(self, now_s: float) -> None:
         self.complete = False
         self._phase = 0
         self._subscribed = True
         self._asked_s = self._heard_s = now_s
-        self._known: set[Key] = set()
-        self._roster = Roster()
+        self._known = KnownNodes()
         self._with_state: set[Key] = set()
         self._asked: set[Key] = set()
 
@@ -59,15 +54,8 @@ class Phases:
         """Take in a retained message."""
         self._heard_s = now_s
         place = split_topic(topic)
-        if place is not None and self._knows(place[0]) and place[1] == "state":
+        if place is not None and self._known.take(place[0]) and place[1] == "state":
             self._with_state.add(place[0])
-
-    def _knows(self, key: Key) -> bool:
-        """Take in a node, where there is room for it; tell whether there is."""
-        if key not in self._known and self._roster.has_room(key[1]):
-            self._roster.enter(key[1])
-            self._known.add(key)
-        return key in self._known
 
     def next(self, now_s: float) -> Wish | None:
         """Return what to subscribe to now, None while there is nothing to do."""
@@ -78,7 +66,7 @@ class Phases:
             self._phase += 1
             wish = Wish((f"{ROOT}/+/+/{leaf}",), qos)
         else:
-            missing = sorted(self._known - self._with_state - self._asked)[:BATCH]
+            missing = sorted(self._known.nodes - self._with_state - self._asked)[:BATCH]
             if not missing:
                 self.complete = True
                 return None

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from linkhold.roster import Roster
+from linkhold.roster import KnownNodes
 from linkhold.wire import ROOT, birth_topic, node_prefix, state_topic
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ class Retained:
         self._answered = True
         self._asked_s = self._heard_s = now_s - QUIET_S
         self._seen: dict[str, set[Key]] = {leaf: set() for leaf in LEAVES}
-        self._known: set[Key] = set()
-        self._roster = Roster()
+        self._known = KnownNodes()
         self._missing: list[str] | None = None
         self._named: tuple[str, ...] = ()
 
@@ -63,15 +62,8 @@ class Retained:
     def heard(self, key: Key, leaf: str, now_s: float) -> None:
         """Take in a retained message."""
         self._heard_s = now_s
-        if leaf in self._seen and self._knows(key):
+        if leaf in self._seen and self._known.take(key):
             self._seen[leaf].add(key)
-
-    def _knows(self, key: Key) -> bool:
-        """Take in a node, where there is room for it; tell whether there is."""
-        if key not in self._known and self._roster.has_room(key[1]):
-            self._roster.enter(key[1])
-            self._known.add(key)
-        return key in self._known
 
     def next(self, now_s: float) -> Demand | None:
         """Return what to do now, None while there is nothing; call it again after each answer."""
@@ -102,7 +94,7 @@ class Retained:
         return sorted(
             topic(node_prefix(*key))
             for leaf, topic in NAMED.items()
-            for key in self._known - self._seen[leaf]
+            for key in self._known.nodes - self._seen[leaf]
         )
 
     def _is_over(self, now_s: float) -> bool:
